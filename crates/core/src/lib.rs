@@ -1,0 +1,1 @@
+//! The language, the graph, the checks and the run state machine of Ravel; pure.

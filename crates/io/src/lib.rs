@@ -1,0 +1,1 @@
+//! The executors of Ravel: models, tools, processes, secrets.

@@ -1,0 +1,2 @@
+//! The `ravel` binary.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The stores of Ravel: in memory and SQLite, under one conformance suite.

@@ -1,0 +1,624 @@
+//! The graph: a checked flow, compiled for running.
+//!
+//! A [`Graph`] is an arena. Steps live in *bodies*: a body is the set of sibling steps of one scope, with the edges
+//! between them resolved. Nothing here refers to a run. The language (`crate::lang`) is the only maker of graphs;
+//! the run state machine (`crate::run`) is the main reader.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use crate::effect::{Effect, ErrorClass, Millis};
+use crate::expr::{Expr, Template, ValueTemplate};
+use crate::types::Type;
+
+/// Index of a step definition in [`Graph::steps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId(pub u32);
+
+/// Index of a body in [`Graph::bodies`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BodyId(pub u32);
+
+/// Index of a flow in [`Graph::flows`]. Flow 0 is the one that a run starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FlowId(pub u32);
+
+/// A checked flow with all its sub-flows, compiled.
+#[derive(Debug)]
+pub struct Graph {
+    /// BLAKE3 of the canonical JSON of the bundle it was compiled from, in hex: the graph's identity.
+    pub hash: Arc<str>,
+    /// The flows: the main one first, then every flow that is reachable from it.
+    pub flows: Vec<FlowDef>,
+    /// All steps of all flows, hidden ones (gates, handlers, fallbacks, checks, compensations) included.
+    pub steps: Vec<StepDef>,
+    /// All bodies.
+    pub bodies: Vec<Body>,
+}
+
+impl Graph {
+    /// The step with this id.
+    #[must_use]
+    pub fn step(&self, id: StepId) -> &StepDef {
+        &self.steps[id.0 as usize]
+    }
+
+    /// The body with this id.
+    #[must_use]
+    pub fn body(&self, id: BodyId) -> &Body {
+        &self.bodies[id.0 as usize]
+    }
+
+    /// The flow with this id.
+    #[must_use]
+    pub fn flow(&self, id: FlowId) -> &FlowDef {
+        &self.flows[id.0 as usize]
+    }
+
+    /// The flow that a run of this graph executes.
+    #[must_use]
+    pub fn main(&self) -> &FlowDef {
+        &self.flows[0]
+    }
+}
+
+/// One flow.
+#[derive(Debug)]
+pub struct FlowDef {
+    /// `name:`, or the file's stem.
+    pub name: Arc<str>,
+    /// The type of the input: an object type, defaults included.
+    pub input: Type,
+    /// `returns:`: the output's contract.
+    pub returns: Option<Type>,
+    /// `budget:` of the flow.
+    pub budget: Option<Budget>,
+    /// `deadline:` of the flow, ms after its start.
+    pub deadline: Option<Millis>,
+    /// `signals:`: the typed inboxes.
+    pub signals: IndexMap<Arc<str>, Type>,
+    /// The steps, with the flow's `output`.
+    pub body: BodyId,
+    /// `catch:` of the flow.
+    pub catch: Vec<Catch>,
+    /// `finally:` of the flow.
+    pub finally: Option<BodyId>,
+    /// `triggers:`, kept as written (with types checked) for the server.
+    pub triggers: Option<serde_json::Value>,
+}
+
+/// Sibling steps and the edges between them.
+#[derive(Debug, Default)]
+pub struct Body {
+    /// The steps in the order of the file.
+    pub steps: Vec<StepId>,
+    /// Position in `steps` by name.
+    pub index: IndexMap<Arc<str>, u32>,
+    /// For each position: the positions of the siblings that have a [`Dep`] on it, each once.
+    pub dependents: Vec<Vec<u32>>,
+    /// Written as a list: runs in order (edges are already in `deps`) and shares one workspace directory.
+    pub list: bool,
+    /// `output:`: the body's value. `None` with one step: that step's value; with more: null (the checker has
+    /// made sure that nobody reads it).
+    pub output: Option<ValueTemplate>,
+}
+
+/// An edge from a step to a sibling that it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dep {
+    /// Position of the sibling in the body.
+    pub on: u32,
+    /// What the edge means for the join.
+    pub how: DepKind,
+}
+
+/// What an edge means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DepKind {
+    /// Only its settling matters: something *inside* this scope reads it (it is judged there), or `steps.NAME` is
+    /// read, or it is read by this step's `output`/`catch`/`finally`/`gates` alone.
+    Weak,
+    /// Order only (`after:`, position in a list): counts in the join.
+    After,
+    /// Its value is read: counts in the join.
+    Value,
+}
+
+/// A step as written, defaults merged.
+#[derive(Debug)]
+pub struct StepDef {
+    /// Its own id.
+    pub id: StepId,
+    /// Its name; for hidden steps a path segment (`gate[0]`, `check`, `compensate`, `case[billing]`).
+    pub name: Arc<str>,
+    /// Where it stands in the files.
+    pub at: Place,
+    /// What it does.
+    pub kind: Kind,
+    /// What it waits for among its siblings, each sibling once with the strongest kind.
+    pub deps: Vec<Dep>,
+    /// Names of steps of enclosing bodies that this step itself reads (they are settled when its scope opens, and
+    /// are judged by this step's join exactly like a sibling it reads).
+    pub outer: Vec<Arc<str>>,
+    /// `when:`.
+    pub when: Option<Expr>,
+    /// `join:`.
+    pub join: Join,
+    /// `cancel_rest: true` with `any`/`first`.
+    pub cancel_rest: bool,
+    /// `returns:`: the value's contract.
+    pub returns: Option<Type>,
+    /// `gates:` in order.
+    pub gates: Vec<Gate>,
+    /// `repair:` how many times a failed gate or contract leads to another try. 0 = never.
+    pub repair: u32,
+    /// `fallback:` in order: each a whole step (same name, gates and returns).
+    pub fallback: Vec<StepId>,
+    /// `catch:` in order.
+    pub catch: Vec<Catch>,
+    /// `finally:` of a scope.
+    pub finally: Option<BodyId>,
+    /// `deadline:` ms after the step became ready, all tries included.
+    pub deadline: Option<Millis>,
+    /// `budget:`.
+    pub budget: Option<Budget>,
+    /// `priority:`, higher first. Default 0.
+    pub priority: i32,
+    /// `labels:`.
+    pub labels: Vec<Arc<str>>,
+    /// `compensate:` a hidden leaf; in it `output` is this step's value.
+    pub compensate: Option<StepId>,
+    /// What only leaves have; defaults for scopes.
+    pub leaf: Leaf,
+}
+
+/// A place in the user's files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The file as the user named it.
+    pub file: Arc<str>,
+    /// 1-based line; 0 when the graph was made from a stored bundle.
+    pub line: u32,
+    /// 1-based column in characters.
+    pub column: u32,
+}
+
+/// The policies of a leaf.
+#[derive(Clone, Debug)]
+pub struct Leaf {
+    /// `retry:`.
+    pub retry: Retry,
+    /// `timeout:` of one attempt, ms. Always set (default per kind).
+    pub timeout: Millis,
+    /// `effect:`, or the default of the kind and tool.
+    pub effect: Effect,
+    /// `on_uncertain:`.
+    pub on_uncertain: OnUncertain,
+    /// `key:` an idempotency key of the user's own.
+    pub key: Option<Template>,
+    /// `cache:` results of `pure`/`read` leaves are kept this long (ms).
+    pub cache: Option<Millis>,
+    /// `concurrency:` limits over all runs.
+    pub concurrency: Vec<Concurrency>,
+    /// `worker:` where it must run.
+    pub worker: Option<Arc<str>>,
+}
+
+/// `retry:`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Retry {
+    /// All tries, the first included. At least 1.
+    pub attempts: u32,
+    /// First pause, ms; doubles up to `backoff_max`.
+    pub backoff_min: Millis,
+    /// Longest pause, ms.
+    pub backoff_max: Millis,
+    /// Which classes are tried again. `None`: the transient ones.
+    pub errors: Option<Vec<ErrorClass>>,
+}
+
+/// `on_uncertain:` what to do when a `once` may or may not have happened.
+#[derive(Clone, Debug)]
+pub enum OnUncertain {
+    /// Ask a person (the default). With a deadline (ms), the step fails with `uncertain` when nobody answered.
+    Ask {
+        /// ms after the question.
+        deadline: Option<Millis>,
+    },
+    /// Try again, knowingly giving up at-most-once.
+    Retry,
+    /// Fail with `uncertain`.
+    Fail,
+    /// Ask the world: a read leaf with the value `{happened: boolean, output?}`; `args` = the step's request input.
+    Check(StepId),
+}
+
+/// `concurrency: {key, max}`.
+#[derive(Clone, Debug)]
+pub struct Concurrency {
+    /// Rendered when the attempt is due.
+    pub key: Template,
+    /// Most attempts under that key at once, over all runs of the process.
+    pub max: u32,
+}
+
+/// `budget:`. Absent = unlimited.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Budget {
+    /// Micro-dollars.
+    pub microusd: Option<u64>,
+    /// Tokens, all classes.
+    pub tokens: Option<u64>,
+    /// Active time in ms: people, waits and downtime not counted.
+    pub time: Option<Millis>,
+}
+
+/// `join:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// Runs unless one failed.
+    All,
+    /// Runs at the k-th success; `any` is `First(1)`.
+    First(u32),
+    /// Runs in any case.
+    Settled,
+    /// Runs if one failed.
+    Failed,
+}
+
+/// A verification of a value before it counts.
+#[derive(Debug)]
+pub enum Gate {
+    /// `expr:` must be true; sees `output`.
+    Expr(Expr),
+    /// `schema:` a further type.
+    Schema(Type),
+    /// `run:` a hidden run leaf that must exit with 0; sees `output`.
+    Run(StepId),
+    /// `judge:` a hidden model leaf that returns `{pass: boolean, reason: string, score: number|null}`; sees `output`.
+    Judge(StepId),
+}
+
+/// One entry of `catch:`.
+#[derive(Debug)]
+pub struct Catch {
+    /// `errors:`. `None`: every class but `cancelled`.
+    pub errors: Option<Vec<ErrorClass>>,
+    /// `steps:` of the handler; its `output` is the value. Sees `error` and the scope's finished steps.
+    pub body: Option<BodyId>,
+    /// `output:` without steps.
+    pub output: Option<ValueTemplate>,
+}
+
+/// What a step does.
+#[derive(Debug)]
+#[expect(missing_docs, reason = "each variant is documented by its spec")]
+pub enum Kind {
+    Model(Box<Model>),
+    Tool(Tool),
+    Run(Box<RunProgram>),
+    Human(Box<Human>),
+    Wait(Wait),
+    /// `set:` a value.
+    Set(ValueTemplate),
+    /// `return:` settles the flow with this value and cancels the rest.
+    Return(ValueTemplate),
+    Fail(Fail),
+    /// `steps:` a group.
+    Steps(BodyId),
+    ForEach(Box<ForEach>),
+    Repeat(Box<Repeat>),
+    Switch(Box<Switch>),
+    /// `race:` children that have no edges between them; value `{winner, value}`.
+    Race(BodyId),
+    Flow(FlowCall),
+}
+
+impl Kind {
+    /// The key that users write.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Model(_) => "model",
+            Self::Tool(_) => "tool",
+            Self::Run(_) => "run",
+            Self::Human(_) => "human",
+            Self::Wait(_) => "wait",
+            Self::Set(_) => "set",
+            Self::Return(_) => "return",
+            Self::Fail(_) => "fail",
+            Self::Steps(_) => "steps",
+            Self::ForEach(_) => "for_each",
+            Self::Repeat(_) => "repeat",
+            Self::Switch(_) => "switch",
+            Self::Race(_) => "race",
+            Self::Flow(_) => "flow",
+        }
+    }
+
+    /// True for leaves: one effect, no children of their own.
+    #[must_use]
+    pub const fn is_leaf(&self) -> bool {
+        match self {
+            Self::Model(_)
+            | Self::Tool(_)
+            | Self::Run(_)
+            | Self::Human(_)
+            | Self::Wait(_)
+            | Self::Set(_)
+            | Self::Return(_)
+            | Self::Fail(_) => true,
+            Self::Steps(_)
+            | Self::ForEach(_)
+            | Self::Repeat(_)
+            | Self::Switch(_)
+            | Self::Race(_)
+            | Self::Flow(_) => false,
+        }
+    }
+}
+
+/// Text: inline, or `{file, with}` whose template sees only `with`.
+#[derive(Debug)]
+pub struct Text {
+    /// The template.
+    pub template: Template,
+    /// Bindings of a `{file, with}` text. `None`: the step's own scope.
+    pub with: Option<IndexMap<Arc<str>, ValueTemplate>>,
+    /// The file it came from.
+    pub file: Option<Arc<str>>,
+}
+
+/// `model:` one model call.
+#[derive(Debug)]
+pub struct Model {
+    /// Alias, `provider/model` or route.
+    pub name: Arc<str>,
+    /// `system:`.
+    pub system: Option<Text>,
+    /// `prompt:` the user's message.
+    pub prompt: Option<Text>,
+    /// `messages:` a list of `{role, content}`.
+    pub messages: Option<ValueTemplate>,
+    /// `images:` files or URLs.
+    pub images: Option<ValueTemplate>,
+    /// `examples:` a list of `{input, output}` shown before the prompt.
+    pub examples: Option<ValueTemplate>,
+    /// Most output tokens. Always set: the engine's default when absent.
+    pub max_tokens: u32,
+    /// Sampling temperature.
+    pub temperature: Option<f64>,
+    /// Sampling seed.
+    pub seed: Option<u64>,
+    /// Stop strings.
+    pub stop: Vec<Arc<str>>,
+    /// `emit:` the channel that its tokens are streamed to.
+    pub emit: Option<Arc<str>>,
+    /// `early: true`: stream before the gates passed.
+    pub early: bool,
+}
+
+/// `tool:` one call of a named tool.
+#[derive(Debug)]
+pub struct Tool {
+    /// `http.get`, `crm.refund`.
+    pub name: Arc<str>,
+    /// `with:` the arguments.
+    pub with: ValueTemplate,
+}
+
+/// `run:` a process.
+#[derive(Debug)]
+pub struct RunProgram {
+    /// What is run.
+    pub program: Program,
+    /// `with:` given to the program as JSON (`args` in Python and Node, `RAVEL_ARGS` and stdin elsewhere).
+    pub with: Option<ValueTemplate>,
+    /// `env:` added to the allow-listed environment. May read `secrets`.
+    pub env: IndexMap<Arc<str>, ValueTemplate>,
+    /// `cwd:` instead of the attempt's own fresh directory.
+    pub cwd: Option<Template>,
+    /// `ok:` exit codes that are data. Default `[0]`.
+    pub ok: Vec<i32>,
+    /// `files:` name → path, taken as results when the step settles.
+    pub files: IndexMap<Arc<str>, Template>,
+    /// `sandbox:`.
+    pub sandbox: Sandbox,
+    /// `limits:`.
+    pub limits: ProcessLimits,
+}
+
+/// What `run` starts.
+#[derive(Debug)]
+pub enum Program {
+    /// Shell text, every `{{ }}` quoted.
+    Shell(Text),
+    /// Source written in the flow (no `{{ }}` in it), or a file.
+    Python(Arc<str>),
+    /// The same for Node.
+    Node(Arc<str>),
+    /// `{python: {code: …}}`: source that is data.
+    PythonCode(ValueTemplate),
+    /// `{node: {code: …}}`.
+    NodeCode(ValueTemplate),
+    /// `program: [name, arg, …]`, no shell.
+    Command(ValueTemplate),
+}
+
+/// `sandbox:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sandbox {
+    /// The user's own script: no confinement beyond limits and its own directory.
+    None,
+    /// Writes only in its workspace; no network.
+    Workspace,
+    /// Reads only its workspace and system libraries; no network; few system calls.
+    Strict,
+}
+
+/// Limits of a process. Each has a default (see `ravel limits`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ProcessLimits {
+    /// CPU seconds.
+    pub cpu_seconds: u64,
+    /// Address space, bytes.
+    pub memory_bytes: u64,
+    /// Most bytes kept of stdout and of stderr, each.
+    pub output_bytes: u64,
+    /// Largest file it may write, bytes.
+    pub file_bytes: u64,
+}
+
+/// `human:` a question to a person.
+#[derive(Debug)]
+pub struct Human {
+    /// `ask:`.
+    pub ask: Text,
+    /// `form:` the answer's type.
+    pub form: Type,
+    /// `to:` who should answer (shown, not enforced here).
+    pub to: Option<Template>,
+    /// `deadline:` ms after it was asked.
+    pub deadline: Option<Millis>,
+    /// `on_deadline:`.
+    pub on_deadline: OnDeadline,
+    /// `escalate:` who is asked next, in order, when a deadline passes.
+    pub escalate: Vec<Escalate>,
+}
+
+/// What happens when nobody answered in time.
+#[derive(Debug)]
+pub enum OnDeadline {
+    /// The step fails with `deadline`.
+    Fail,
+    /// The step succeeds with this answer, held to the form.
+    Answer(ValueTemplate),
+}
+
+/// One rung of `escalate:`.
+#[derive(Debug)]
+pub struct Escalate {
+    /// Another text; `None`: the same question.
+    pub ask: Option<Text>,
+    /// Who is asked.
+    pub to: Option<Template>,
+    /// ms after the escalation.
+    pub deadline: Option<Millis>,
+}
+
+/// `wait:`.
+#[derive(Debug)]
+pub enum Wait {
+    /// For a span: a duration string or a number of seconds.
+    For(ValueTemplate),
+    /// Until a time: RFC 3339 text, or seconds since the epoch.
+    Until(ValueTemplate),
+    /// For a message in a typed inbox; its value is the message.
+    Signal {
+        /// Name in `signals:`.
+        name: Arc<str>,
+        /// ms after the wait began.
+        deadline: Option<Millis>,
+        /// What then.
+        on_deadline: OnDeadline,
+    },
+}
+
+/// `fail: {code, message}`.
+#[derive(Debug)]
+pub struct Fail {
+    /// The class; default `tool_error`.
+    pub class: ErrorClass,
+    /// A free code.
+    pub code: Option<Template>,
+    /// One sentence.
+    pub message: Template,
+}
+
+/// `for_each:`.
+#[derive(Debug)]
+pub struct ForEach {
+    /// What is iterated.
+    pub items: Items,
+    /// `as:` the item's name. Default `item`.
+    pub bind: Arc<str>,
+    /// `parallel:` most items at once. `None`: the engine's limit.
+    pub parallel: Option<u32>,
+    /// `item_key:` a stable name per item instead of its index.
+    pub item_key: Option<Expr>,
+    /// `tolerate:` how many failed items are absorbed.
+    pub tolerate: Tolerate,
+    /// The item's steps.
+    pub body: BodyId,
+}
+
+/// What `for_each` iterates.
+#[derive(Debug)]
+pub enum Items {
+    /// A list, or a map (items are `{key, value}`).
+    List(Expr),
+    /// `{stream: step.field}`: items as the sibling produces them.
+    Stream {
+        /// Position of the producing sibling in the body.
+        producer: u32,
+        /// The field of its value that is the list.
+        field: Arc<str>,
+    },
+}
+
+/// `tolerate:`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tolerate {
+    /// At most this many items. 0 = none.
+    Count(u32),
+    /// At most this share of the items, in percent.
+    Percent(f64),
+}
+
+/// `repeat:`.
+#[derive(Debug)]
+pub struct Repeat {
+    /// `carry:` the first value.
+    pub carry: Option<ValueTemplate>,
+    /// `until:` sees the round's steps, `output` and the old `carry`. `None`: runs `max` rounds.
+    pub until: Option<Expr>,
+    /// Most rounds.
+    pub max: u32,
+    /// After the last round without `until`: fail with `exhausted`, or return the last output.
+    pub on_max: OnMax,
+    /// The round's steps; its `output` is the next `carry`.
+    pub body: BodyId,
+}
+
+/// `on_max:`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnMax {
+    /// Fail with `exhausted`.
+    Fail,
+    /// Succeed with the last output.
+    Return,
+}
+
+/// `switch:`.
+#[derive(Debug)]
+pub struct Switch {
+    /// The value that is compared.
+    pub on: Expr,
+    /// Case value → hidden step (named `case[VALUE]`).
+    pub cases: Vec<(serde_json::Value, StepId)>,
+    /// `else:`. Without it an unmatched value fails with `invalid_input`.
+    pub otherwise: Option<StepId>,
+}
+
+/// `flow:` a call of another flow.
+#[derive(Debug)]
+pub struct FlowCall {
+    /// The callee.
+    pub flow: FlowId,
+    /// Its input.
+    pub with: ValueTemplate,
+    /// Deepest nesting of this call.
+    pub max_depth: u32,
+}

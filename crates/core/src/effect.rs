@@ -57,37 +57,48 @@ pub struct Outcome {
     /// What the attempt used. Zero for leaves that are not metered.
     #[serde(default, skip_serializing_if = "Usage::is_zero")]
     pub usage: Usage,
+    /// How it was carried out, for people and audits, never for flows: the model that answered, what became of each
+    /// parameter, the version of the price table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meta: Option<Val>,
 }
 
 impl Outcome {
     /// The effect took place and gave a value.
     #[must_use]
     pub fn done(value: Val) -> Self {
-        Self { fate: Fate::Done, result: Ok(value), usage: Usage::default() }
+        Self { fate: Fate::Done, result: Ok(value), usage: Usage::default(), meta: None }
     }
 
     /// The effect took place and the result is a failure.
     #[must_use]
     pub fn done_with(failure: Failure) -> Self {
-        Self { fate: Fate::Done, result: Err(failure), usage: Usage::default() }
+        Self { fate: Fate::Done, result: Err(failure), usage: Usage::default(), meta: None }
     }
 
     /// Certainly nothing happened.
     #[must_use]
     pub fn not_done(failure: Failure) -> Self {
-        Self { fate: Fate::NotDone, result: Err(failure), usage: Usage::default() }
+        Self { fate: Fate::NotDone, result: Err(failure), usage: Usage::default(), meta: None }
     }
 
     /// It may have happened.
     #[must_use]
     pub fn unknown(failure: Failure) -> Self {
-        Self { fate: Fate::Unknown, result: Err(failure), usage: Usage::default() }
+        Self { fate: Fate::Unknown, result: Err(failure), usage: Usage::default(), meta: None }
     }
 
     /// The same outcome with what it used.
     #[must_use]
     pub fn with_usage(mut self, usage: Usage) -> Self {
         self.usage = usage;
+        self
+    }
+
+    /// The same outcome with how it was carried out.
+    #[must_use]
+    pub fn with_meta(mut self, meta: impl Into<Val>) -> Self {
+        self.meta = Some(meta.into());
         self
     }
 }

@@ -229,6 +229,9 @@ pub enum Event {
         /// What it used, as booked: a lost attempt is booked at its reservation.
         #[serde(default, skip_serializing_if = "Usage::is_zero")]
         usage: Usage,
+        /// How it was carried out ([`Outcome::meta`]).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        meta: Option<Val>,
     },
     /// The next attempt comes after a pause.
     RetryScheduled {

@@ -43,6 +43,11 @@ pub enum Datum {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         at: Vec<Arc<str>>,
     },
+    /// The values of the successful items of a `for_each`, in input order.
+    Items {
+        /// The `for_each`.
+        node: Node,
+    },
 }
 
 /// Which value of a node a [`Datum::Ref`] means.
@@ -56,6 +61,8 @@ pub enum Slot {
     Input,
     /// The item of a `for_each` iteration, the carry of a `repeat` round.
     Item,
+    /// The value that its gates looked at.
+    Candidate,
 }
 
 impl Slot {
@@ -128,6 +135,8 @@ pub enum Stop {
     Cancelled,
     /// Active time of a budget is used up.
     Budget,
+    /// A `return` gave the flow its value: what is left is cut short and nothing is compensated.
+    Returned,
 }
 
 /// A past fact. The order of variants is the order in which a run meets them.
@@ -201,9 +210,6 @@ pub enum Event {
         /// Reserved for it (zero when not metered).
         #[serde(default, skip_serializing_if = "Usage::is_zero")]
         reserved: Usage,
-        /// Values of now(), random(), uuid() that its request drew.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        drawn: Vec<Val>,
     },
     /// An attempt is being stopped; its end is still to come.
     AttemptStopping {
@@ -220,9 +226,6 @@ pub enum Event {
         number: u32,
         /// What is known about its effect.
         fate: Fate,
-        /// Its value is in the event that uses it (`settled`, `gate_judged`) unless that is a later turn.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        value: Option<Val>,
         /// Its failure.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<Failure>,
@@ -232,6 +235,13 @@ pub enum Event {
         /// How it was carried out ([`Outcome::meta`]).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         meta: Option<Val>,
+    },
+    /// A value is there and asynchronous gates look at it; `settled` refers to it by [`Slot::Candidate`].
+    Produced {
+        /// Whose value.
+        node: Node,
+        /// The value.
+        value: Datum,
     },
     /// The next attempt comes after a pause.
     RetryScheduled {

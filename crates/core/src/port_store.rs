@@ -28,11 +28,12 @@ pub struct RunCommit {
     pub run: Arc<str>,
     /// Who writes.
     pub owner: Owner,
-    /// First commit of the run: it must not exist. With a fork, [`Summary::forked_from`] says the prefix.
+    /// First commit of the run: it must not exist, and `owner.epoch` is 1. With a fork, [`Summary::forked_from`] says
+    /// the prefix.
     pub create: bool,
     /// Turns since the run's last commit, contiguous with what is stored.
     pub turns: Vec<Turn>,
-    /// What is listed from now on.
+    /// What is listed from now on. A final state gives the run up: nobody owns it from this commit on.
     pub summary: Summary,
     /// Questions that these turns opened or changed (same id = replace).
     pub asked: Vec<Question>,
@@ -102,6 +103,11 @@ pub trait Ownership: Send + Sync {
     /// # Errors
     /// Errors of the disk.
     fn release(&self, run: &str, owner: &Owner) -> Result<(), Error>;
+    /// Gives up every run that this token owns, in one transaction: an engine that stops cleanly.
+    ///
+    /// # Errors
+    /// Errors of the disk.
+    fn release_all(&self, token: &str) -> Result<(), Error>;
     /// Live runs that nobody (alive) owns and that have something to do at `now`: running ones, due wake-ups,
     /// waiting inbox rows; oldest first, at most `most`.
     ///

@@ -1,0 +1,33 @@
+//! Nearest names, for hints.
+
+/// How unlike two names may be and still be worth a hint (Damerau-Levenshtein, per name length).
+const DISTANCE_PER_LETTERS: usize = 3;
+
+/// The candidate that a misspelt name most likely means.
+pub(crate) fn did_you_mean<'c>(
+    name: &str,
+    candidates: impl Iterator<Item = &'c str>,
+) -> Option<&'c str> {
+    let letters = name.chars().count();
+    let limit = letters
+        .div_ceil(DISTANCE_PER_LETTERS)
+        .min(letters.saturating_sub(1));
+    candidates
+        .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= limit)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::did_you_mean;
+
+    #[test]
+    fn the_nearest_name_is_offered_only_when_it_is_near() {
+        let names = ["length", "upper", "sort_by"];
+        assert_eq!(did_you_mean("lenght", names.into_iter()), Some("length"));
+        assert_eq!(did_you_mean("sortby", names.into_iter()), Some("sort_by"));
+        assert_eq!(did_you_mean("frobnicate", names.into_iter()), None);
+    }
+}

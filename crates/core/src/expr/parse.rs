@@ -1,0 +1,200 @@
+//! The door to minijinja's parser: limits first, then its tree and its errors in our words.
+
+use std::sync::LazyLock;
+
+use minijinja::machinery::{Token, ast, parse, parse_expr, tokenize};
+use minijinja::syntax::SyntaxConfig;
+
+use super::ast::{At, Node, Stmt, Unit};
+use super::lower::Lowering;
+use super::scope::SyntaxError;
+use super::template::Mode;
+
+/// Bytes of one expression or template.
+pub const SOURCE_BYTES_MAX: usize = 4 << 20;
+/// Tokens between one pair of braces. It bounds how deep the parser's tree can grow to one side.
+pub const TAG_TOKENS_MAX: usize = 2_000;
+/// Tags nested or chained in one template (`{% if %}`, `{% elif %}`, …).
+pub const TAGS_MAX: usize = 20_000;
+/// Blocks within blocks (an `elif` counts as one within the other).
+pub const BLOCK_DEPTH_MAX: usize = 100;
+
+static SYNTAX: LazyLock<SyntaxConfig> = LazyLock::new(|| {
+    let mut builder = SyntaxConfig::builder();
+    builder
+        .trim_blocks(true)
+        .lstrip_blocks(true)
+        .keep_trailing_newline(true);
+    builder.build().expect("the default delimiters are valid")
+});
+
+/// Whether a text has anything to evaluate.
+pub(crate) fn has_tags(source: &str) -> bool {
+    ["{{", "{%", "{#"].iter().any(|tag| source.contains(tag))
+}
+
+/// Parses a bare expression, or one that is written as one `{{ }}`.
+pub(crate) fn expression(source: &str) -> Result<(Node, Unit), SyntaxError> {
+    let trimmed = source.trim();
+    if trimmed.is_empty() {
+        return Err(SyntaxError::new(
+            at(0, source.len()),
+            "the expression is empty",
+        ));
+    }
+    if let Some(found) = single_tag(source)? {
+        return Ok(found);
+    }
+    check_limits(source, true)?;
+    let tree = parse_expr(source).map_err(|error| translate(source, &error))?;
+    let mut lowering = Lowering::new(source, Mode::Text);
+    let node = lowering.expr(&tree, false)?;
+    Ok((node, lowering.unit))
+}
+
+/// The expression of a text that is exactly one `{{ }}`, blanks aside; `None` if the text is anything else.
+pub(crate) fn single_tag(source: &str) -> Result<Option<(Node, Unit)>, SyntaxError> {
+    let trimmed = source.trim();
+    if !trimmed.starts_with("{{") || !trimmed.ends_with("}}") {
+        return Ok(None);
+    }
+    check_limits(source, false)?;
+    let tree = parse(source, "", SYNTAX.clone()).map_err(|error| translate(source, &error))?;
+    let ast::Stmt::Template(template) = &tree else {
+        return Ok(None);
+    };
+    let mut only = None;
+    for child in &template.children {
+        match child {
+            ast::Stmt::EmitRaw(raw) if raw.raw.trim().is_empty() => {}
+            ast::Stmt::EmitExpr(emit) if only.is_none() => only = Some(emit),
+            _ => return Ok(None),
+        }
+    }
+    let Some(emit) = only else {
+        return Ok(None);
+    };
+    let mut lowering = Lowering::new(source, Mode::Text);
+    let node = lowering.expr(&emit.expr, false)?;
+    Ok(Some((node, lowering.unit)))
+}
+
+/// Parses a template.
+pub(crate) fn template(source: &str, mode: Mode) -> Result<(Vec<Stmt>, Unit), SyntaxError> {
+    if !has_tags(source) {
+        let body = if source.is_empty() {
+            Vec::new()
+        } else {
+            vec![Stmt::Text(source.to_owned())]
+        };
+        return Ok((body, Unit::default()));
+    }
+    check_limits(source, false)?;
+    let tree = parse(source, "", SYNTAX.clone()).map_err(|error| translate(source, &error))?;
+    let mut lowering = Lowering::new(source, mode);
+    let body = lowering.template(&tree)?;
+    Ok((body, lowering.unit))
+}
+
+fn at(start: usize, end: usize) -> At {
+    At {
+        start: start as u32,
+        end: end as u32,
+    }
+}
+
+/// Bounds what the recursive parser, and the recursive drop of its tree, can be led into.
+fn check_limits(source: &str, in_expression: bool) -> Result<(), SyntaxError> {
+    if source.len() > SOURCE_BYTES_MAX {
+        let message = format!("the text is longer than {SOURCE_BYTES_MAX} bytes");
+        return Err(SyntaxError::new(at(0, 0), message));
+    }
+    let mut counted = Counted::default();
+    for token in tokenize(source, in_expression, SYNTAX.clone()) {
+        // What cannot be read is the parser's to report.
+        let Ok((token, span)) = token else {
+            return Ok(());
+        };
+        counted.see(&token);
+        let place = super::lower::at(span);
+        if counted.tokens > TAG_TOKENS_MAX {
+            let message = format!("the expression has more than {TAG_TOKENS_MAX} tokens");
+            return Err(SyntaxError::new(place, message));
+        }
+        if counted.tags > TAGS_MAX {
+            return Err(SyntaxError::new(
+                place,
+                format!("the text has more than {TAGS_MAX} tags"),
+            ));
+        }
+        if counted.depth() > BLOCK_DEPTH_MAX {
+            let message = format!("blocks are nested deeper than {BLOCK_DEPTH_MAX} levels");
+            return Err(SyntaxError::new(place, message));
+        }
+    }
+    Ok(())
+}
+
+/// How much of each limit a source has used so far.
+#[derive(Default)]
+struct Counted {
+    tokens: usize,
+    tags: usize,
+    /// Levels that each open block takes: an `if` takes one more for every `elif`.
+    open: Vec<usize>,
+    /// The next token is the word of a `{% %}`.
+    at_word: bool,
+    /// In a `{% set %}` that has no `=` so far: with none it opens a block.
+    in_set: bool,
+}
+
+impl Counted {
+    fn depth(&self) -> usize {
+        self.open.iter().sum()
+    }
+
+    fn see(&mut self, token: &Token<'_>) {
+        self.tokens += 1;
+        let at_word = std::mem::replace(&mut self.at_word, false);
+        match token {
+            Token::VariableStart | Token::BlockStart => {
+                self.tokens = 0;
+                self.tags += 1;
+                self.at_word = matches!(token, Token::BlockStart);
+            }
+            Token::BlockEnd if self.in_set => {
+                self.open.push(1);
+                self.in_set = false;
+            }
+            Token::Assign => self.in_set = false,
+            Token::Ident(word) if at_word => match *word {
+                "for" | "if" | "with" | "filter" => self.open.push(1),
+                "elif" => {
+                    if let Some(levels) = self.open.last_mut() {
+                        *levels += 1;
+                    }
+                }
+                "set" => self.in_set = true,
+                word if word.starts_with("end") => {
+                    self.open.pop();
+                }
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+}
+
+fn translate(source: &str, error: &minijinja::Error) -> SyntaxError {
+    let range = error.range().unwrap_or(0..0);
+    let end = range.end.min(source.len());
+    let start = range.start.min(end);
+    let message = error
+        .detail()
+        .map_or_else(|| error.kind().to_string(), str::to_owned);
+    let found = SyntaxError::new(at(start, end), message);
+    if source.contains("&&") || source.contains("||") {
+        return found.hint("write `and`, `or`, `not`");
+    }
+    found
+}

@@ -1,0 +1,521 @@
+//! What is known about model endpoints: providers, models, prices, limits. Plain data; read from `ravel.toml` by the
+//! binary and completed from the environment.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::PathBuf;
+
+use ravel_core::effect::{ErrorClass, Failure, Millis};
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::providers;
+
+/// Environment variable with the URL of the endpoint for ad-hoc runs.
+pub const ENV_URL: &str = "RAVEL_MODEL_URL";
+/// Environment variable with the model's name at that endpoint.
+pub const ENV_MODEL: &str = "RAVEL_MODEL";
+/// Environment variable with that endpoint's key.
+pub const ENV_KEY: &str = "RAVEL_MODEL_KEY";
+/// The name that the endpoint of [`ENV_URL`] gets as a provider.
+pub const ENV_PROVIDER: &str = "env";
+/// The model name that is sent when [`ENV_MODEL`] is not set: single-model servers ignore it.
+const ENV_MODEL_DEFAULT: &str = "default";
+
+/// Providers, models and limits.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Endpoints by name; an entry replaces the built-in row of that name.
+    pub providers: BTreeMap<String, Provider>,
+    /// Aliases that flows use.
+    pub models: BTreeMap<String, Model>,
+    /// Limits of one call.
+    pub limits: Limits,
+    /// What a plain name means that is no alias. Set by [`Config::with_env`] for runs without a project.
+    #[serde(skip)]
+    pub otherwise: Option<Model>,
+}
+
+/// An OpenAI-compatible endpoint.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Provider {
+    /// Base URL, as for other clients (`https://api.example.com/v1`), or the whole URL of the chat endpoint.
+    pub url: String,
+    /// Where its key is. Absent: no `Authorization` header.
+    #[serde(default)]
+    pub key: Option<KeySource>,
+    /// What it does differently.
+    #[serde(default)]
+    pub quirks: Quirks,
+}
+
+impl Provider {
+    /// The URL that a call is posted to.
+    #[must_use]
+    pub fn chat_url(&self) -> String {
+        let base = self.url.trim_end_matches('/');
+        let path = base
+            .split_once("://")
+            .map_or(base, |(_, rest)| rest)
+            .split_once('/');
+        match path {
+            Some(_) if base.ends_with("/chat/completions") => base.to_owned(),
+            Some(_) => format!("{base}/chat/completions"),
+            None => format!("{base}/v1/chat/completions"),
+        }
+    }
+}
+
+/// Where a key is: never the key itself.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum KeySource {
+    /// An environment variable.
+    Env(String),
+    /// The first line of a file.
+    File(PathBuf),
+}
+
+impl fmt::Display for KeySource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Env(name) => write!(f, "environment variable `{name}`"),
+            Self::File(path) => write!(f, "file `{}`", path.display()),
+        }
+    }
+}
+
+impl KeySource {
+    /// Reads the key. Done for each call, so that a renewed key needs no restart.
+    pub(crate) fn read(&self) -> Result<SecretString, Failure> {
+        let text = match self {
+            Self::Env(name) => std::env::var(name).ok(),
+            Self::File(path) => std::fs::read_to_string(path).ok(),
+        };
+        let key = text
+            .as_deref()
+            .and_then(|text| text.lines().next())
+            .map(str::trim)
+            .unwrap_or_default();
+        if key.is_empty() {
+            let message =
+                format!("the endpoint's key is missing: {self} is not set, not readable or empty");
+            return Err(Failure::new(ErrorClass::Unauthorized, message).with_code("key_missing"));
+        }
+        Ok(SecretString::from(key))
+    }
+}
+
+/// What an endpoint does differently. The defaults fit an unknown server: everything is asked for, and the schema is
+/// also in the prompt in case `response_format` is ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Quirks {
+    /// How a schema is asked for.
+    pub schema: SchemaMode,
+    /// Put the schema into the prompt even where `response_format` carries it.
+    pub schema_in_prompt: bool,
+    /// The field that limits output tokens.
+    pub max_tokens: MaxTokensField,
+    /// Answers come as a stream. Off: one body.
+    pub stream: bool,
+    /// `stream_options.include_usage` is understood.
+    pub stream_usage: bool,
+    /// `temperature`.
+    pub temperature: Support,
+    /// `seed`.
+    pub seed: Support,
+    /// `stop`.
+    pub stop: StopSupport,
+}
+
+impl Default for Quirks {
+    fn default() -> Self {
+        Self::UNKNOWN
+    }
+}
+
+impl Quirks {
+    /// Those of a server that nothing is known about.
+    pub const UNKNOWN: Self = Self {
+        schema: SchemaMode::JsonSchema,
+        schema_in_prompt: true,
+        max_tokens: MaxTokensField::MaxTokens,
+        stream: true,
+        stream_usage: true,
+        temperature: Support::Pass,
+        seed: Support::Pass,
+        stop: StopSupport::Pass,
+    };
+}
+
+/// How a schema is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SchemaMode {
+    /// `response_format: {type: json_schema}`: constrained decoding.
+    JsonSchema,
+    /// `response_format: {type: json_object}`, the schema in the prompt.
+    JsonObject,
+    /// The schema in the prompt alone.
+    Prompt,
+}
+
+/// The field that limits output tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MaxTokensField {
+    /// `max_tokens`.
+    MaxTokens,
+    /// `max_completion_tokens`.
+    MaxCompletionTokens,
+}
+
+/// What becomes of a sampling parameter that nothing can stand in for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Support {
+    /// It is passed on.
+    Pass,
+    /// It is left out, knowingly, and the attempt says so.
+    LeaveOut,
+    /// A call that sets it is refused before it is sent.
+    Refuse,
+}
+
+/// What becomes of stop strings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StopSupport {
+    /// They are passed on.
+    Pass,
+    /// The text is cut here, at the first one.
+    Emulate,
+    /// A call that sets them is refused before it is sent.
+    Refuse,
+}
+
+/// A model as flows name it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Model {
+    /// `provider/model`.
+    pub model: String,
+    /// Most tokens of prompt and answer together.
+    #[serde(default)]
+    pub context: Option<u64>,
+    /// What it costs. Absent: nothing.
+    #[serde(default)]
+    pub prices: Option<Prices>,
+}
+
+/// A price table, in micro-dollars per million tokens.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prices {
+    /// Which table this is; recorded with each attempt.
+    pub version: String,
+    /// Prompt tokens that no cache served.
+    pub input: u64,
+    /// Prompt tokens from the provider's cache. Absent: as `input`.
+    #[serde(default)]
+    pub cached: Option<u64>,
+    /// Completion tokens, reasoning included.
+    pub output: u64,
+    /// Prices of long prompts; the highest tier that is reached holds for the whole call.
+    #[serde(default)]
+    pub above: Vec<Tier>,
+}
+
+/// Prices that hold above a number of prompt tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tier {
+    /// Prompt tokens, cached ones included, above which it holds.
+    pub tokens: u64,
+    /// As [`Prices::input`].
+    pub input: u64,
+    /// As [`Prices::cached`].
+    #[serde(default)]
+    pub cached: Option<u64>,
+    /// As [`Prices::output`].
+    pub output: u64,
+}
+
+/// Limits of one call, each with a default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Most ms until a connection stands.
+    pub connect_timeout_ms: Millis,
+    /// Most ms until the first token (with `stream` off: until the headers of the answer).
+    pub first_token_timeout_ms: Millis,
+    /// Most ms between two tokens (with `stream` off: between two pieces of the body).
+    pub idle_timeout_ms: Millis,
+    /// Most ms that a whole answer waits for its usage and end marker.
+    pub tail_timeout_ms: Millis,
+    /// Most bytes of an answer, and of one event of its stream.
+    pub answer_bytes_max: usize,
+    /// Most bytes of an error's body that are kept.
+    pub error_bytes_max: usize,
+    /// Largest image file.
+    pub image_bytes_max: u64,
+}
+
+impl Limits {
+    /// The defaults. Two minutes to the first token: a long prompt on a small machine is read slowly.
+    pub const DEFAULT: Self = Self {
+        connect_timeout_ms: 10_000,
+        first_token_timeout_ms: 120_000,
+        idle_timeout_ms: 60_000,
+        tail_timeout_ms: 2_000,
+        answer_bytes_max: 16 * 1024 * 1024,
+        error_bytes_max: 4 * 1024,
+        image_bytes_max: 20 * 1024 * 1024,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// What a name in a flow leads to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Target {
+    /// The provider's name.
+    pub(crate) provider: String,
+    /// The endpoint.
+    pub(crate) endpoint: Provider,
+    /// The model's name there.
+    pub(crate) model: String,
+    /// Most tokens of prompt and answer together.
+    pub(crate) context: Option<u64>,
+    /// What it costs.
+    pub(crate) prices: Option<Prices>,
+}
+
+impl Config {
+    /// Completes the configuration from the environment: with [`ENV_URL`] set, every name that is no alias, `default`
+    /// for one, means [`ENV_MODEL`] at that endpoint.
+    #[must_use]
+    pub fn with_env(mut self, variable: impl Fn(&str) -> Option<String>) -> Self {
+        let Some(url) = variable(ENV_URL).filter(|url| !url.is_empty()) else {
+            return self;
+        };
+        let key = variable(ENV_KEY)
+            .filter(|key| !key.is_empty())
+            .map(|_| KeySource::Env(ENV_KEY.to_owned()));
+        self.providers.insert(
+            ENV_PROVIDER.to_owned(),
+            Provider {
+                url,
+                key,
+                quirks: Quirks::UNKNOWN,
+            },
+        );
+        let model = variable(ENV_MODEL).filter(|model| !model.is_empty());
+        let model = format!(
+            "{ENV_PROVIDER}/{}",
+            model.as_deref().unwrap_or(ENV_MODEL_DEFAULT)
+        );
+        self.otherwise = Some(Model {
+            model,
+            context: None,
+            prices: None,
+        });
+        self
+    }
+
+    /// True when a flow may use this name.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        self.resolve(name).is_ok()
+    }
+
+    /// What a name means: an alias, else `provider/model`, else the endpoint of the environment.
+    pub(crate) fn resolve(&self, name: &str) -> Result<Target, Failure> {
+        let written = Model {
+            model: name.to_owned(),
+            context: None,
+            prices: None,
+        };
+        let model = match self.models.get(name) {
+            Some(alias) => alias,
+            None if self.split(name).is_some() => &written,
+            None => self.otherwise.as_ref().ok_or_else(|| unknown(name))?,
+        };
+        let (provider, endpoint, id) = self
+            .split(&model.model)
+            .ok_or_else(|| unknown(&model.model))?;
+        Ok(Target {
+            provider: provider.to_owned(),
+            endpoint,
+            model: id.to_owned(),
+            context: model.context,
+            prices: model.prices.clone(),
+        })
+    }
+
+    fn split<'a>(&self, name: &'a str) -> Option<(&'a str, Provider, &'a str)> {
+        let (provider, model) = name.split_once('/')?;
+        let endpoint = self
+            .providers
+            .get(provider)
+            .cloned()
+            .or_else(|| providers::built_in(provider))?;
+        (!model.is_empty()).then_some((provider, endpoint, model))
+    }
+}
+
+fn unknown(name: &str) -> Failure {
+    let message = format!(
+        "no model is known as `{name}`: add it under [models] in ravel.toml, write provider/model, \
+         or set {ENV_URL} and {ENV_MODEL}"
+    );
+    Failure::new(ErrorClass::NotFound, message).with_code("unknown_model")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn config() -> Config {
+        serde_json::from_value(json!({
+            "providers": { "house": { "url": "http://127.0.0.1:9", "key": { "env": "HOUSE_KEY" } } },
+            "models": { "fast": {
+                "model": "house/small/v2",
+                "context": 8192,
+                "prices": { "version": "p1", "input": 100, "output": 400, "above": [{ "tokens": 10, "input": 1, "output": 2 }] }
+            } }
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_alias_leads_to_its_provider_model_and_prices() {
+        let target = config().resolve("fast").unwrap();
+        let expected = Target {
+            provider: "house".to_owned(),
+            endpoint: Provider {
+                url: "http://127.0.0.1:9".to_owned(),
+                key: Some(KeySource::Env("HOUSE_KEY".to_owned())),
+                quirks: Quirks::UNKNOWN,
+            },
+            model: "small/v2".to_owned(),
+            context: Some(8192),
+            prices: Some(Prices {
+                version: "p1".to_owned(),
+                input: 100,
+                cached: None,
+                output: 400,
+                above: vec![Tier {
+                    tokens: 10,
+                    input: 1,
+                    cached: None,
+                    output: 2,
+                }],
+            }),
+        };
+        assert_eq!(target, expected);
+    }
+
+    #[test]
+    fn a_built_in_provider_needs_no_configuration() {
+        let target = config().resolve("openai/some-model").unwrap();
+        assert_eq!(
+            (target.provider.as_str(), target.model.as_str()),
+            ("openai", "some-model")
+        );
+        assert_eq!(
+            target.endpoint.quirks.max_tokens,
+            MaxTokensField::MaxCompletionTokens
+        );
+    }
+
+    #[test]
+    fn the_environment_gives_unknown_names_a_meaning_and_leaves_aliases_alone() {
+        let variables = |name: &str| match name {
+            ENV_URL => Some("http://127.0.0.1:7".to_owned()),
+            ENV_KEY => Some("k".to_owned()),
+            _ => None,
+        };
+        let config = config().with_env(variables);
+        let target = config.resolve("strong").unwrap();
+        assert_eq!(
+            (target.provider.as_str(), target.model.as_str()),
+            (ENV_PROVIDER, ENV_MODEL_DEFAULT)
+        );
+        assert_eq!(
+            target.endpoint.key,
+            Some(KeySource::Env(ENV_KEY.to_owned()))
+        );
+        assert_eq!(config.resolve("fast").unwrap().provider, "house");
+        assert_eq!(Config::default().with_env(|_| None), Config::default());
+    }
+
+    #[test]
+    fn an_unknown_name_is_refused_with_what_to_do() {
+        let expected = Failure::new(
+            ErrorClass::NotFound,
+            "no model is known as `slow`: add it under [models] in ravel.toml, write provider/model, \
+             or set RAVEL_MODEL_URL and RAVEL_MODEL",
+        )
+        .with_code("unknown_model");
+        assert_eq!(config().resolve("slow"), Err(expected));
+        assert!(!config().knows("nobody/model"));
+        assert!(config().knows("fast"));
+    }
+
+    #[test]
+    fn the_chat_url_follows_from_any_usual_base() {
+        let cases = [
+            (
+                "http://127.0.0.1:8080",
+                "http://127.0.0.1:8080/v1/chat/completions",
+            ),
+            (
+                "http://127.0.0.1:8080/",
+                "http://127.0.0.1:8080/v1/chat/completions",
+            ),
+            (
+                "https://a.example/v1/",
+                "https://a.example/v1/chat/completions",
+            ),
+            (
+                "https://a.example/openai/v1",
+                "https://a.example/openai/v1/chat/completions",
+            ),
+            (
+                "https://a.example/x/chat/completions",
+                "https://a.example/x/chat/completions",
+            ),
+        ];
+        for (url, expected) in cases {
+            let provider = Provider {
+                url: url.to_owned(),
+                key: None,
+                quirks: Quirks::UNKNOWN,
+            };
+            assert_eq!(provider.chat_url(), expected);
+        }
+    }
+
+    #[test]
+    fn a_misspelt_key_in_the_configuration_is_refused() {
+        let result = serde_json::from_value::<Config>(
+            json!({ "providers": { "p": { "url": "http://x", "kee": 1 } } }),
+        );
+        assert!(
+            result
+                .unwrap_err()
+                .to_string()
+                .contains("unknown field `kee`")
+        );
+    }
+}

@@ -55,11 +55,10 @@ pub(crate) enum Kind {
     Walk(Box<Node>, Vec<PathStep>),
     /// A computed subscript.
     Subscript(Box<Node>, Box<Node>),
+    /// `value[start:stop:step]`
     Slice {
         value: Box<Node>,
-        start: Option<Box<Node>>,
-        stop: Option<Box<Node>>,
-        step: Option<Box<Node>>,
+        bounds: Box<[Option<Node>; 3]>,
     },
     Not(Box<Node>),
     Negate(Box<Node>),
@@ -69,11 +68,7 @@ pub(crate) enum Kind {
     /// `a < b < c`: each operand is evaluated once.
     Chain(Box<Node>, Vec<(CompareOp, Node)>),
     Math(MathOp, Box<Node>, Box<Node>),
-    If {
-        test: Box<Node>,
-        then: Box<Node>,
-        otherwise: Option<Box<Node>>,
-    },
+    If(Box<Choice>),
     Filter {
         filter: &'static Filter,
         input: Box<Node>,
@@ -104,6 +99,14 @@ pub(crate) enum Kind {
     },
     List(Vec<Node>),
     Object(Vec<(Node, Node)>),
+}
+
+/// `then if test else otherwise`
+#[derive(Debug)]
+pub(crate) struct Choice {
+    pub(crate) test: Node,
+    pub(crate) then: Node,
+    pub(crate) otherwise: Option<Node>,
 }
 
 /// Arguments in the order of the parameters that the callee names, then the others.

@@ -11,11 +11,13 @@ use serde_json::{Map, Value};
 
 use super::Limits;
 use super::arena::{Arena, Held, Link};
-use super::ast::{Args, At, CompareOp, Kind, LoopField, Node, Root, Unit};
+use super::ast::{Args, At, Choice, CompareOp, Kind, LoopField, MathOp, Node, Unit};
 use super::draws::Drawer;
 use super::filters::{self, Filter};
-use super::hint::did_you_mean;
+use super::functions::Function;
 use super::ops;
+use super::path::{lacks, look_up, step_into, unknown};
+use super::predicates::Test;
 use super::scope::{EvalError, Lookup, Scope};
 use super::{DrawKind, PathStep};
 
@@ -96,14 +98,6 @@ pub(crate) fn with_evaluator<'g, C: ?Sized + 'static, T>(
     body(&mut evaluator, code)
 }
 
-/// Looks a root up. In a namespace the first member is part of the name, so one step of the path is taken.
-pub(crate) fn look_up(scope: &dyn Scope, root: &Root) -> (Lookup, usize) {
-    match (scope.lookup(&root.name), &root.member) {
-        (Lookup::Members, Some(member)) => (scope.member(&root.name, member), 1),
-        (found, _) => (found, 0),
-    }
-}
-
 impl<'v> Evaluator<'v> {
     /// Takes `cost` off the fuel.
     pub(crate) fn spend(&mut self, at: At, cost: usize) -> Result<(), EvalError> {
@@ -158,96 +152,104 @@ impl<'v> Evaluator<'v> {
     /// The value of a node, or why it has none.
     pub(crate) fn item(&mut self, node: &'v Node) -> Result<Item<'v>, EvalError> {
         self.spend(node.at, 1)?;
-        let value = match &node.kind {
-            Kind::Const(value) => value,
-            Kind::Path { root, reference } => return self.path(*root, *reference, node.at),
-            Kind::Local(slot) => return Ok(self.local(*slot, node.at)),
-            Kind::Loop { depth, field } => return self.loop_field(*depth, *field, node.at),
-            Kind::Walk(base, steps) => {
-                let base = self.item(base)?;
-                return Ok(self.walk(base, steps, node.at));
-            }
-            Kind::Subscript(base, key) => return self.subscript(base, key),
-            Kind::Slice {
-                value,
-                start,
-                stop,
-                step,
-            } => {
-                let bounds = [start, stop, step];
-                return self.slice(node.at, value, bounds).map(Item::Value);
-            }
-            Kind::If {
-                test,
-                then,
-                otherwise,
-            } => {
-                return if self.truth(test)? {
-                    self.item(then)
-                } else if let Some(otherwise) = otherwise {
-                    self.item(otherwise)
-                } else {
-                    Ok(Item::Missing(
-                        "the condition is false and there is no `else`",
-                        node.at,
-                    ))
-                };
-            }
-            Kind::And(left, right) => return self.and_or(left, right, false),
-            Kind::Or(left, right) => return self.and_or(left, right, true),
+        match &node.kind {
+            Kind::Const(value) => Ok(Item::Value(value)),
+            Kind::Path { root, reference } => self.path(*root, *reference, node.at),
+            Kind::Local(slot) => Ok(self.local(*slot, node.at)),
+            Kind::Loop { depth, field } => self.loop_field(*depth, *field, node.at),
+            Kind::Walk(base, steps) => self.item(base).map(|base| self.walk(base, steps, node.at)),
+            Kind::Subscript(base, key) => self.subscript(base, key),
+            Kind::Slice { value, bounds } => self.slice(node.at, value, bounds),
+            Kind::If(choice) => self.choose(choice, node.at),
+            Kind::And(left, right) => self.and_or(left, right, false),
+            Kind::Or(left, right) => self.and_or(left, right, true),
             Kind::Default {
                 input,
                 other,
                 falsy,
-            } => return self.default(input, other, *falsy),
-            Kind::FirstOf(args) => return self.first_of(args, node.at),
-            Kind::Not(inner) => boolean(!self.truth(inner)?),
-            Kind::Defined(inner, wanted) => {
-                let defined = matches!(self.item(inner)?, Item::Value(_) | Item::Members(..));
-                boolean(defined == *wanted)
-            }
-            Kind::Compare(op, left, right) => {
-                let (left, right) = (self.value(left)?, self.value(right)?);
-                boolean(self.compare(node.at, *op, left, right)?)
-            }
-            Kind::Chain(first, rest) => boolean(self.chain(first, rest)?),
+            } => self.default(input, other, *falsy),
+            Kind::FirstOf(args) => self.first_of(args, node.at),
+            Kind::Not(inner) => self.truth(inner).map(|value| Item::Value(boolean(!value))),
+            Kind::Defined(inner, wanted) => self.defined(inner, *wanted),
+            Kind::Compare(op, left, right) => self.compare_nodes(node.at, *op, left, right),
+            Kind::Chain(first, rest) => self.chain(first, rest),
             Kind::Negate(inner) => {
                 let value = self.value(inner)?;
-                self.made(node.at, ops::negate(value))?
+                self.made(node.at, ops::negate(value))
             }
-            Kind::Math(op, left, right) => {
-                let (left, right) = (self.value(left)?, self.value(right)?);
-                self.spend(node.at, ops::cost(*op, left, right))?;
-                self.made(node.at, ops::math(*op, left, right))?
-            }
+            Kind::Math(op, left, right) => self.math(node.at, *op, left, right),
             Kind::Filter {
                 filter,
                 input,
                 args,
-            } => return self.filter(node.at, filter, input, args),
-            Kind::Test { test, input, args } => {
-                let input = self.value(input)?;
-                let args = self.values(args)?;
-                boolean((test.run)(input, &args).map_err(|message| fail(node.at, message))?)
-            }
-            Kind::Call { function, args } => {
-                let args = self.args(args)?;
-                let cost = (function.cost)(&args);
-                self.spend(node.at, cost)?;
-                let made = (function.run)(&args, self);
-                self.made(node.at, made)?
-            }
+            } => self.filter(node.at, filter, input, args),
+            Kind::Test { test, input, args } => self.test(node.at, test, input, args),
+            Kind::Call { function, args } => self.call(node.at, function, args),
             Kind::Cycle { depth, args } => {
                 let index = self.loops[*depth].index % args.len();
-                return self.item(&args[index]);
+                self.item(&args[index])
             }
             Kind::List(items) => {
                 let items = self.values(items)?.into_iter().cloned().collect();
-                self.keep(Value::Array(items))
+                Ok(Item::Value(self.keep(Value::Array(items))))
             }
-            Kind::Object(fields) => self.object(fields)?,
-        };
-        Ok(Item::Value(value))
+            Kind::Object(fields) => self.object(fields),
+        }
+    }
+
+    fn choose(&mut self, choice: &'v Choice, at: At) -> Result<Item<'v>, EvalError> {
+        if self.truth(&choice.test)? {
+            return self.item(&choice.then);
+        }
+        match &choice.otherwise {
+            Some(otherwise) => self.item(otherwise),
+            None => Ok(Item::Missing(
+                "the condition is false and there is no `else`",
+                at,
+            )),
+        }
+    }
+
+    fn defined(&mut self, node: &'v Node, wanted: bool) -> Result<Item<'v>, EvalError> {
+        let defined = matches!(self.item(node)?, Item::Value(_) | Item::Members(..));
+        Ok(Item::Value(boolean(defined == wanted)))
+    }
+
+    fn math(
+        &mut self,
+        at: At,
+        op: MathOp,
+        left: &'v Node,
+        right: &'v Node,
+    ) -> Result<Item<'v>, EvalError> {
+        let (left, right) = (self.value(left)?, self.value(right)?);
+        self.spend(at, ops::cost(op, left, right))?;
+        self.made(at, ops::math(op, left, right))
+    }
+
+    fn test(
+        &mut self,
+        at: At,
+        test: &'static Test,
+        input: &'v Node,
+        args: &'v [Node],
+    ) -> Result<Item<'v>, EvalError> {
+        let input = self.value(input)?;
+        let args = self.values(args)?;
+        let passes = (test.run)(input, &args).map_err(|message| fail(at, message))?;
+        Ok(Item::Value(boolean(passes)))
+    }
+
+    fn call(
+        &mut self,
+        at: At,
+        function: &'static Function,
+        args: &'v Args,
+    ) -> Result<Item<'v>, EvalError> {
+        let args = self.args(args)?;
+        self.spend(at, (function.cost)(&args))?;
+        let made = (function.run)(&args, self);
+        self.made(at, made)
     }
 
     /// Draws a recorded value.
@@ -255,9 +257,11 @@ impl<'v> Evaluator<'v> {
         self.draws.draw(kind)
     }
 
-    fn made(&self, at: At, made: Result<Value, String>) -> Result<&'v Value, EvalError> {
-        made.map(|value| self.keep(value))
-            .map_err(|message| fail(at, message))
+    fn made(&self, at: At, made: Result<Value, String>) -> Result<Item<'v>, EvalError> {
+        match made {
+            Ok(value) => Ok(Item::Value(self.keep(value))),
+            Err(message) => Err(fail(at, message)),
+        }
     }
 
     fn path(&mut self, root: usize, reference: usize, at: At) -> Result<Item<'v>, EvalError> {
@@ -362,18 +366,18 @@ impl<'v> Evaluator<'v> {
         &mut self,
         at: At,
         value: &'v Node,
-        bounds: [&'v Option<Box<Node>>; 3],
-    ) -> Result<&'v Value, EvalError> {
+        bounds: &'v [Option<Node>; 3],
+    ) -> Result<Item<'v>, EvalError> {
         let value = self.value(value)?;
         let mut numbers = [None; 3];
         for (number, bound) in numbers.iter_mut().zip(bounds) {
-            if let Some(bound) = bound {
-                let given = self.value(bound)?;
-                *number = match given {
+            *number = match bound {
+                None => None,
+                Some(bound) => match self.value(bound)? {
                     Value::Null => None,
                     given => Some(ops::integer(given).map_err(|message| fail(bound.at, message))?),
-                };
-            }
+                },
+            };
         }
         self.spend(at, ops::length(value))?;
         self.made(at, ops::slice(value, numbers))
@@ -441,6 +445,18 @@ impl<'v> Evaluator<'v> {
         Ok(last)
     }
 
+    fn compare_nodes(
+        &mut self,
+        at: At,
+        op: CompareOp,
+        left: &'v Node,
+        right: &'v Node,
+    ) -> Result<Item<'v>, EvalError> {
+        let (left, right) = (self.value(left)?, self.value(right)?);
+        let holds = self.compare(at, op, left, right)?;
+        Ok(Item::Value(boolean(holds)))
+    }
+
     fn compare(
         &mut self,
         at: At,
@@ -460,16 +476,20 @@ impl<'v> Evaluator<'v> {
         ops::compare(op, left, right).map_err(|message| fail(at, message))
     }
 
-    fn chain(&mut self, first: &'v Node, rest: &'v [(CompareOp, Node)]) -> Result<bool, EvalError> {
+    fn chain(
+        &mut self,
+        first: &'v Node,
+        rest: &'v [(CompareOp, Node)],
+    ) -> Result<Item<'v>, EvalError> {
         let mut left = self.value(first)?;
         for (op, node) in rest {
             let right = self.value(node)?;
             if !self.compare(node.at, *op, left, right)? {
-                return Ok(false);
+                return Ok(Item::Value(&FALSE));
             }
             left = right;
         }
-        Ok(true)
+        Ok(Item::Value(&TRUE))
     }
 
     fn filter(
@@ -509,21 +529,19 @@ impl<'v> Evaluator<'v> {
         Ok(Values { named, rest, extra })
     }
 
-    fn object(&mut self, fields: &'v [(Node, Node)]) -> Result<&'v Value, EvalError> {
+    fn object(&mut self, fields: &'v [(Node, Node)]) -> Result<Item<'v>, EvalError> {
         let mut object = Map::new();
         for (key, value) in fields {
             let name = match self.value(key)? {
                 Value::String(name) => name.clone(),
                 other => {
-                    return Err(fail(
-                        key.at,
-                        format!("a key is a text, not {}", ops::a_kind(other)),
-                    ));
+                    let message = format!("a key is a string, not {}", ops::a_kind(other));
+                    return Err(fail(key.at, message));
                 }
             };
             object.insert(name, self.value(value)?.clone());
         }
-        Ok(self.keep(Value::Object(object)))
+        Ok(Item::Value(self.keep(Value::Object(object))))
     }
 }
 
@@ -553,46 +571,4 @@ pub(crate) fn demand(item: Item<'_>) -> EvalError {
 
 pub(crate) fn fail(at: At, message: impl Into<String>) -> EvalError {
     EvalError::failed(at.start as usize, message)
-}
-
-/// The value one step below; negative indexes count from the end.
-pub(crate) fn step_into<'j>(value: &'j Value, step: &PathStep) -> Option<&'j Value> {
-    match (value, step) {
-        (Value::Object(fields), PathStep::Key(key)) => fields.get(key),
-        (Value::Array(items), PathStep::Index(index)) => {
-            let index = if *index < 0 {
-                *index + items.len() as i64
-            } else {
-                *index
-            };
-            items.get(usize::try_from(index).ok()?)
-        }
-        _ => None,
-    }
-}
-
-/// The sentence for a name that nobody has.
-pub(crate) fn unknown(root: &Root) -> String {
-    match &root.member {
-        Some(member) => format!("`{}.{member}` is not known here", root.name),
-        None => format!("`{}` is not known here", root.name),
-    }
-}
-
-/// The sentence for a step that leads nowhere.
-pub(crate) fn lacks(value: &Value, step: &PathStep) -> String {
-    match (value, step) {
-        (Value::Object(fields), PathStep::Key(key)) => {
-            let mut sentence = format!("the object has no field `{key}`");
-            if let Some(near) = did_you_mean(key, fields.keys().map(String::as_str)) {
-                sentence.push_str(&format!("; it has `{near}`"));
-            }
-            sentence
-        }
-        (Value::Array(items), PathStep::Index(index)) => {
-            format!("the list has {} items, so none at {index}", items.len())
-        }
-        (other, PathStep::Key(key)) => format!("{} has no field `{key}`", ops::a_kind(other)),
-        (other, PathStep::Index(index)) => format!("{} has no item {index}", ops::a_kind(other)),
-    }
 }

@@ -1,7 +1,7 @@
 //! Nearest names, for hints.
 
-/// How unlike two names may be and still be worth a hint (Damerau-Levenshtein, per name length).
-const DISTANCE_PER_LETTERS: usize = 3;
+/// A name is near another one if it has at most one changed letter (Damerau-Levenshtein) in this many.
+const LETTERS_PER_CHANGE: usize = 3;
 
 /// The candidate that a misspelt name most likely means.
 pub(crate) fn did_you_mean<'c>(
@@ -9,8 +9,8 @@ pub(crate) fn did_you_mean<'c>(
     candidates: impl Iterator<Item = &'c str>,
 ) -> Option<&'c str> {
     let letters = name.chars().count();
-    let limit = letters
-        .div_ceil(DISTANCE_PER_LETTERS)
+    let limit = (letters / LETTERS_PER_CHANGE)
+        .max(1)
         .min(letters.saturating_sub(1));
     candidates
         .map(|candidate| (strsim::damerau_levenshtein(name, candidate), candidate))

@@ -21,9 +21,9 @@ mod filters;
 mod functions;
 mod hint;
 mod lower;
-mod lower_stmt;
 mod ops;
 mod parse;
+mod path;
 mod predicates;
 mod quote;
 mod render;
@@ -266,21 +266,21 @@ impl Expr {
     ) -> Result<T, EvalError> {
         let (root, reference) = (&self.unit.roots[0], &self.unit.refs[0]);
         let at = self.node.at;
-        let (found, taken) = eval::look_up(scope, root);
+        let (found, taken) = path::look_up(scope, root);
         match found {
             Lookup::Value(whole) => {
                 let mut value = whole.json();
                 for step in &reference.path[taken..] {
-                    value = match eval::step_into(value, step) {
+                    value = match path::step_into(value, step) {
                         Some(value) => value,
-                        None => return Err(eval::fail(at, eval::lacks(value, step))),
+                        None => return Err(eval::fail(at, path::lacks(value, step))),
                     };
                 }
                 Ok(take(&whole, value))
             }
             Lookup::Absent { step } => Err(EvalError::Absent { step }),
             Lookup::Members => Err(demand(Item::Members(&root.name, at))),
-            Lookup::Unknown => Err(eval::fail(at, eval::unknown(root))),
+            Lookup::Unknown => Err(eval::fail(at, path::unknown(root))),
         }
     }
 }

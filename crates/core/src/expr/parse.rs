@@ -45,8 +45,20 @@ pub(crate) fn expression(source: &str) -> Result<(Node, Unit), SyntaxError> {
     if let Some(found) = single_tag(source)? {
         return Ok(found);
     }
+    if trimmed.starts_with("{{") {
+        let start = source.len() - source.trim_start().len();
+        let error = SyntaxError::new(at(start, start + 2), "this is text, not one expression");
+        return Err(error.hint(BARE));
+    }
     check_limits(source, true)?;
-    let tree = parse_expr(source).map_err(|error| translate(source, &error))?;
+    let tree = parse_expr(source).map_err(|error| {
+        let error = translate(source, &error);
+        if source.contains("{{") {
+            error.hint(BARE)
+        } else {
+            error
+        }
+    })?;
     let mut lowering = Lowering::new(source, Mode::Text);
     let node = lowering.expr(&tree, false)?;
     Ok((node, lowering.unit))
@@ -193,8 +205,28 @@ fn translate(source: &str, error: &minijinja::Error) -> SyntaxError {
         .detail()
         .map_or_else(|| error.kind().to_string(), str::to_owned);
     let found = SyntaxError::new(at(start, end), message);
-    if source.contains("&&") || source.contains("||") {
-        return found.hint("write `and`, `or`, `not`");
+    if found.message.starts_with("unknown statement") {
+        return found.hint(STATEMENTS);
     }
-    found
+    let rest = &source.as_bytes()[start..];
+    match FOREIGN
+        .iter()
+        .find(|(sign, _)| rest.starts_with(sign.as_bytes()))
+    {
+        Some((_, hint)) => found.hint(*hint),
+        None => found,
+    }
 }
+
+/// The statements that there are.
+pub(crate) const STATEMENTS: &str = "for, if, set, with, filter, raw, break and continue are";
+
+/// Signs of other languages, and what says the same here.
+const FOREIGN: &[(&str, &str)] = &[
+    ("&", "write `and`"),
+    ("|", "write `or`"),
+    ("!", "write `not`"),
+    ("?", "write `a if condition else b`"),
+];
+
+const BARE: &str = "write the bare expression, or one `{{ }}` around the whole";

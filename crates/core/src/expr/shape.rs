@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::ast::{Args, CompareOp, Kind, MathOp, Node, Unit};
+use super::filters::Filter;
 use super::{PathStep, Ref};
 
 /// What is known about the kind of a value without looking at types.
@@ -208,112 +209,150 @@ impl Shape {
     }
 
     pub(crate) fn new(node: &Node, unit: &Unit) -> Self {
-        let shape = |node: &Node| Self::new(node, unit);
-        let boxed = |node: &Node| Box::new(Self::new(node, unit));
-        let all = |nodes: &[Node]| nodes.iter().map(shape).collect::<Vec<_>>();
-        let form = match &node.kind {
+        Self {
+            at: node.at.range(),
+            form: Builder { unit }.form(&node.kind),
+        }
+    }
+}
+
+/// Builds shapes of one expression.
+struct Builder<'u> {
+    unit: &'u Unit,
+}
+
+impl Builder<'_> {
+    fn shape(&self, node: &Node) -> Shape {
+        Shape::new(node, self.unit)
+    }
+
+    fn boxed(&self, node: &Node) -> Box<Shape> {
+        Box::new(self.shape(node))
+    }
+
+    fn all<'n>(&self, nodes: impl IntoIterator<Item = &'n Node>) -> Vec<Shape> {
+        nodes.into_iter().map(|node| self.shape(node)).collect()
+    }
+
+    fn form(&self, kind: &Kind) -> Form {
+        match kind {
             Kind::Const(value) => Form::Literal(value.clone()),
-            Kind::Path { reference, .. } => Form::Path(unit.refs[*reference].clone()),
+            Kind::Path { reference, .. } => Form::Path(self.unit.refs[*reference].clone()),
             Kind::Local(_) | Kind::Loop { .. } => Form::Variable,
             Kind::Walk(of, steps) => Form::Below {
-                of: boxed(of),
+                of: self.boxed(of),
                 steps: steps.clone(),
             },
-            Kind::Subscript(base, key) => Form::Other(vec![shape(base), shape(key)]),
-            Kind::Slice {
-                value,
-                start,
-                stop,
-                step,
-            } => {
-                let bounds = [start, stop, step].into_iter().flatten();
-                Form::Other(
-                    [value]
-                        .into_iter()
-                        .chain(bounds)
-                        .map(|node| shape(node))
-                        .collect(),
-                )
+            Kind::Subscript(base, key) => Form::Other(self.all([&**base, &**key])),
+            Kind::Slice { value, bounds } => {
+                Form::Other(self.all([&**value].into_iter().chain(bounds.iter().flatten())))
             }
-            Kind::Not(inner) => Form::Not(boxed(inner)),
-            Kind::Negate(inner) => Form::Negate(boxed(inner)),
-            Kind::And(left, right) => {
-                Form::All(joined(shape(left), shape(right), |form| match form {
-                    Form::All(parts) => Ok(parts),
-                    form => Err(form),
-                }))
-            }
-            Kind::Or(left, right) => {
-                Form::Any(joined(shape(left), shape(right), |form| match form {
-                    Form::Any(parts) => Ok(parts),
-                    form => Err(form),
-                }))
-            }
-            Kind::Compare(op, left, right) => Form::Compare {
-                op: *op,
-                left: boxed(left),
-                right: boxed(right),
-            },
-            Kind::Chain(first, rest) => Form::All(pairs(first, rest, unit)),
+            Kind::Not(inner) => Form::Not(self.boxed(inner)),
+            Kind::Negate(inner) => Form::Negate(self.boxed(inner)),
+            Kind::And(left, right) => self.conjunction(left, right),
+            Kind::Or(left, right) => self.disjunction(left, right),
+            Kind::Compare(op, left, right) => self.compare(*op, left, right),
+            Kind::Chain(first, rest) => self.chain(first, rest),
             Kind::Math(op, left, right) => Form::Math {
                 op: *op,
-                left: boxed(left),
-                right: boxed(right),
+                left: self.boxed(left),
+                right: self.boxed(right),
             },
-            Kind::If {
-                test,
-                then,
-                otherwise,
-            } => {
-                let otherwise = otherwise.as_ref().map(|node| boxed(node));
-                Form::If {
-                    test: boxed(test),
-                    then: boxed(then),
-                    otherwise,
-                }
-            }
+            Kind::If(choice) => Form::If {
+                test: self.boxed(&choice.test),
+                then: self.boxed(&choice.then),
+                otherwise: choice.otherwise.as_ref().map(|node| self.boxed(node)),
+            },
             Kind::Filter {
                 filter,
                 input,
                 args,
-            } => Form::Filter {
-                name: filter.name,
-                returns: filter.returns,
-                input: boxed(input),
-                args: arguments(args, unit),
-            },
+            } => self.filter(filter, input, args),
             Kind::Default { input, other, .. } => Form::Default {
-                value: boxed(input),
-                other: boxed(other),
+                value: self.boxed(input),
+                other: self.boxed(other),
             },
             Kind::Defined(of, wanted) => Form::Defined {
-                of: boxed(of),
+                of: self.boxed(of),
                 wanted: *wanted,
             },
-            Kind::Test { test, input, args } => Form::Test {
-                name: test.names[0],
-                input: boxed(input),
-                args: all(args),
-            },
-            Kind::FirstOf(args) => Form::FirstOf(all(args)),
-            Kind::Call { function, args } => Form::Call {
-                name: function.name,
-                returns: function.returns,
-                args: arguments(args, unit),
-            },
-            Kind::Cycle { args, .. } => Form::Other(all(args)),
-            Kind::List(items) => Form::List(all(items)),
-            Kind::Object(fields) => Form::Object(
-                fields
-                    .iter()
-                    .map(|(key, value)| (shape(key), shape(value)))
-                    .collect(),
-            ),
-        };
-        Self {
-            at: node.at.range(),
-            form,
+            Kind::Test { test, input, args } => {
+                let (name, input) = (test.names[0], self.boxed(input));
+                Form::Test {
+                    name,
+                    input,
+                    args: self.all(args),
+                }
+            }
+            Kind::FirstOf(args) => Form::FirstOf(self.all(args)),
+            Kind::Call { function, args } => {
+                let (name, returns) = (function.name, function.returns);
+                Form::Call {
+                    name,
+                    returns,
+                    args: self.arguments(args),
+                }
+            }
+            Kind::Cycle { args, .. } => Form::Other(self.all(args)),
+            Kind::List(items) => Form::List(self.all(items)),
+            Kind::Object(fields) => {
+                let field = |(key, value): &(Node, Node)| (self.shape(key), self.shape(value));
+                Form::Object(fields.iter().map(field).collect())
+            }
         }
+    }
+
+    /// `(a and b) and c` is one list of three.
+    fn conjunction(&self, left: &Node, right: &Node) -> Form {
+        let left = self.shape(left);
+        let mut parts = match left.form {
+            Form::All(parts) => parts,
+            form => vec![Shape { at: left.at, form }],
+        };
+        parts.push(self.shape(right));
+        Form::All(parts)
+    }
+
+    fn disjunction(&self, left: &Node, right: &Node) -> Form {
+        let left = self.shape(left);
+        let mut parts = match left.form {
+            Form::Any(parts) => parts,
+            form => vec![Shape { at: left.at, form }],
+        };
+        parts.push(self.shape(right));
+        Form::Any(parts)
+    }
+
+    fn compare(&self, op: CompareOp, left: &Node, right: &Node) -> Form {
+        Form::Compare {
+            op,
+            left: self.boxed(left),
+            right: self.boxed(right),
+        }
+    }
+
+    fn chain(&self, first: &Node, rest: &[(CompareOp, Node)]) -> Form {
+        let lefts = [first].into_iter().chain(rest.iter().map(|(_, node)| node));
+        let pair = |(left, (op, right)): (&Node, &(CompareOp, Node))| Shape {
+            at: left.at.to(right.at).range(),
+            form: self.compare(*op, left, right),
+        };
+        Form::All(lefts.zip(rest).map(pair).collect())
+    }
+
+    fn filter(&self, filter: &Filter, input: &Node, args: &Args) -> Form {
+        let (name, returns) = (filter.name, filter.returns);
+        Form::Filter {
+            name,
+            returns,
+            input: self.boxed(input),
+            args: self.arguments(args),
+        }
+    }
+
+    fn arguments(&self, args: &Args) -> Vec<Shape> {
+        let extra = args.extra.iter().map(|(_, node)| node);
+        self.all(args.named.iter().flatten().chain(&args.rest).chain(extra))
     }
 }
 
@@ -325,48 +364,6 @@ fn common<'s>(mut parts: impl Iterator<Item = &'s Shape>) -> ValueKind {
     } else {
         ValueKind::Any
     }
-}
-
-/// `(a and b) and c` as one list of three.
-fn joined(
-    left: Shape,
-    right: Shape,
-    same: impl Fn(Form) -> Result<Vec<Shape>, Form>,
-) -> Vec<Shape> {
-    let mut parts = match same(left.form) {
-        Ok(parts) => parts,
-        Err(form) => vec![Shape { at: left.at, form }],
-    };
-    parts.push(right);
-    parts
-}
-
-fn pairs(first: &Node, rest: &[(CompareOp, Node)], unit: &Unit) -> Vec<Shape> {
-    let mut left = first;
-    let mut pairs = Vec::new();
-    for (op, right) in rest {
-        let form = Form::Compare {
-            op: *op,
-            left: Box::new(Shape::new(left, unit)),
-            right: Box::new(Shape::new(right, unit)),
-        };
-        pairs.push(Shape {
-            at: left.at.to(right.at).range(),
-            form,
-        });
-        left = right;
-    }
-    pairs
-}
-
-fn arguments(args: &Args, unit: &Unit) -> Vec<Shape> {
-    let named = args.named.iter().flatten();
-    let extra = args.extra.iter().map(|(_, node)| node);
-    named
-        .chain(&args.rest)
-        .chain(extra)
-        .map(|node| Shape::new(node, unit))
-        .collect()
 }
 
 /// Whether comparing values of these kinds can make sense.

@@ -2,11 +2,12 @@
 
 use minijinja::machinery::ast;
 
-use super::ast::{At, For, Kind, Node, Stmt, Target};
-use super::filters;
-use super::lower::{Lowering, at};
-use super::scope::SyntaxError;
-use super::template::Mode;
+use super::super::ast::{At, For, Kind, Node, Stmt, Target};
+use super::super::filters;
+use super::super::parse::STATEMENTS;
+use super::super::scope::SyntaxError;
+use super::super::template::Mode;
+use super::{Lowering, at};
 
 impl Lowering<'_> {
     /// The statements of a whole template.
@@ -254,6 +255,5 @@ impl Lowering<'_> {
 }
 
 fn refused(statement: &str, at: At) -> SyntaxError {
-    SyntaxError::new(at, format!("`{{% {statement} %}}` is not supported"))
-        .hint("for, if, set, with, filter, raw, break and continue are")
+    SyntaxError::new(at, format!("`{{% {statement} %}}` is not supported")).hint(STATEMENTS)
 }

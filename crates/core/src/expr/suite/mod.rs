@@ -1,5 +1,9 @@
 //! The rules of expressions, one table for each.
 
+mod book;
+mod parsing;
+mod templates;
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -238,4 +242,92 @@ fn a_condition_is_a_boolean_at_every_depth() {
     assert_eq!(condition("ok and n"), inner("an integer"));
     assert_eq!(condition("list or ok"), inner("a list"));
     assert_eq!(condition("ok if n else no"), inner("an integer"));
+}
+
+#[test]
+fn draws_are_made_in_the_order_of_evaluation_and_only_where_they_are_needed() {
+    let expr = Expr::parse("{'id': uuid(), 'at': now(), 'r': random() if ok else uuid()}").unwrap();
+    let mut source = SeededDraws::new(1_700_000_000_000, b"seed");
+    let mut live = Draws::live(&mut source);
+    let value = expr.eval(&world(), &mut live).unwrap();
+    assert_eq!(value["at"], "2023-11-14T22:13:20.000Z");
+    let recorded = live.into_recorded();
+    assert_eq!(
+        recorded,
+        [&value["id"], &value["at"], &value["r"]].map(|value| Val::new(value.clone()))
+    );
+    assert_eq!(expr.eval(&world(), &mut Draws::replay(recorded)), Ok(value));
+    assert_eq!(
+        eval("now()"),
+        Err("0: now() is not available here".to_owned())
+    );
+}
+
+#[test]
+fn an_evaluation_ends_within_its_fuel() {
+    let limits = Limits {
+        fuel: 1_000,
+        output_bytes: 100,
+    };
+    let eval = |source: &str| {
+        let expr = Expr::parse(source).unwrap().with_limits(limits);
+        expr.eval(&world(), &mut Draws::refuse())
+            .map_err(|error| error.to_string())
+    };
+    let spent = Err("the expression takes more than 1000 operations".to_owned());
+    assert_eq!(eval("range(10000)"), spent);
+    assert_eq!(eval("range(9223372036854775807)"), spent);
+    assert_eq!(eval("'ab' * 1000"), spent);
+    assert_eq!(eval("'ab' * 9223372036854775807"), spent);
+    assert_eq!(eval("list * 1000"), spent);
+    assert_eq!(eval("range(3)"), Ok(json!([0, 1, 2])));
+    let render = |source: &str| {
+        let template = Template::parse(source, Mode::Text)
+            .unwrap()
+            .with_limits(limits);
+        template
+            .render(&world(), &mut Draws::refuse())
+            .map_err(|error| error.to_string())
+    };
+    let loops = "{% for a in range(40) %}{% for b in range(40) %}{% endfor %}{% endfor %}";
+    assert_eq!(
+        render(loops),
+        Err("the expression takes more than 1000 operations".to_owned())
+    );
+    let long = "{% for a in range(40) %}abc{% endfor %}";
+    assert_eq!(
+        render(long),
+        Err("the text is longer than 100 bytes".to_owned())
+    );
+}
+
+#[test]
+fn a_whole_value_is_handed_on_without_a_copy() {
+    struct One(Val);
+    impl Scope for One {
+        fn lookup(&self, _name: &str) -> Lookup {
+            Lookup::Value(self.0.clone())
+        }
+    }
+    let scope = One(Val::new(json!({ "big": [1, 2, 3] })));
+    let value = Expr::parse("x")
+        .unwrap()
+        .eval_val(&scope, &mut Draws::refuse())
+        .unwrap();
+    assert!(value.same(&scope.0));
+    let value = ValueTemplate::parse(&json!("{{ x }}"), Mode::Text).unwrap();
+    assert!(
+        value
+            .eval_val(&scope, &mut Draws::refuse())
+            .unwrap()
+            .same(&scope.0)
+    );
+    let constant = ValueTemplate::parse(&json!({ "a": [1, "b"] }), Mode::Text).unwrap();
+    let held = constant.literal().unwrap();
+    assert!(
+        constant
+            .eval_val(&scope, &mut Draws::refuse())
+            .unwrap()
+            .same(held)
+    );
 }

@@ -127,7 +127,7 @@ impl Client {
 
     fn prepare(&self, call: Call<'_>) -> Result<Prepared, Failure> {
         let target = self.config.resolve(&call.request.model)?;
-        let limits = &self.config.limits;
+        let limits = &target.endpoint.limits;
         let messages = images::inline(
             &call.request.messages,
             self.read.as_deref(),
@@ -161,24 +161,27 @@ impl Client {
         progress: &mut Progress,
         sink: &mut dyn Sink,
     ) -> Result<(), Fault> {
-        let limits = &self.config.limits;
+        let limits = prepared.target.endpoint.limits;
         let first = Instant::now() + Duration::from_millis(limits.first_token_timeout_ms);
         let client = self
             .transport
-            .client(&prepared.url, limits)
+            .client(&prepared.url, &limits)
             .map_err(|error| no_client(&error))?;
         let mut post = client
             .post(prepared.url.clone())
             .header(CONTENT_TYPE, "application/json")
             .header("idempotency-key", call.key)
             .body(prepared.built.body.to_string());
+        for (name, value) in &prepared.target.endpoint.headers {
+            post = post.header(name, value);
+        }
         if let Some(key) = &prepared.key {
             post = post.bearer_auth(key.expose_secret());
         }
         progress.stage = Stage::Sent;
         let sent = timeout_at(first, post.send())
             .await
-            .map_err(|_| no_first_token(limits))?;
+            .map_err(|_| no_first_token(&limits))?;
         let response = sent.map_err(|error| {
             if error.is_connect() || error.is_builder() {
                 progress.stage = Stage::Unsent;
@@ -187,7 +190,7 @@ impl Client {
         })?;
         if !response.status().is_success() {
             progress.stage = Stage::Rejected;
-            return Err(rejected(response, limits, first).await);
+            return Err(rejected(response, &limits, first).await);
         }
         progress.stage = Stage::Accepted;
         let reader = Reader {
@@ -207,7 +210,7 @@ impl Client {
 
 /// Reads one answer.
 struct Reader<'a> {
-    limits: &'a Limits,
+    limits: Limits,
     first: Instant,
     prepared: &'a mut Prepared,
     answer: &'a mut Answer,
@@ -224,8 +227,9 @@ impl Reader<'_> {
             let chunk = match timeout_at(until, response.chunk()).await {
                 Ok(Ok(Some(chunk))) => chunk,
                 Ok(Ok(None)) => {
-                    if let Some(event) =
-                        decoder.finish().map_err(|TooLong| too_large(self.limits))?
+                    if let Some(event) = decoder
+                        .finish()
+                        .map_err(|TooLong| too_large(&self.limits))?
                     {
                         self.event(&event)?;
                     }
@@ -235,17 +239,17 @@ impl Reader<'_> {
                 // The answer is whole; only its usage or end marker is missing.
                 Ok(Err(_)) | Err(_) if self.answer.finish.is_some() => break,
                 Ok(Err(error)) => return Err(fault::incomplete(&transport::causes(&error))),
-                Err(_) if last_token.is_none() => return Err(no_first_token(self.limits)),
-                Err(_) => return Err(no_token(self.limits)),
+                Err(_) if last_token.is_none() => return Err(no_first_token(&self.limits)),
+                Err(_) => return Err(no_token(&self.limits)),
             };
             bytes += chunk.len();
             if bytes > self.limits.answer_bytes_max {
-                return Err(too_large(self.limits));
+                return Err(too_large(&self.limits));
             }
             let before = self.answer.chars;
             for event in decoder
                 .push(&chunk)
-                .map_err(|TooLong| too_large(self.limits))?
+                .map_err(|TooLong| too_large(&self.limits))?
             {
                 self.event(&event)?;
             }
@@ -267,10 +271,10 @@ impl Reader<'_> {
                 Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
                 Ok(Ok(None)) => break,
                 Ok(Err(error)) => return Err(fault::incomplete(&transport::causes(&error))),
-                Err(_) => return Err(no_token(self.limits)),
+                Err(_) => return Err(no_token(&self.limits)),
             }
             if body.len() > self.limits.answer_bytes_max {
-                return Err(too_large(self.limits));
+                return Err(too_large(&self.limits));
             }
         }
         let text = self.answer.body(&body)?;
@@ -337,7 +341,7 @@ fn conclude(prepared: &Prepared, progress: &Progress, end: Result<(), Fault>) ->
         ),
         None => (Tokens::default(), "none"),
     };
-    let usage: Usage = tokens.priced(prepared.target.prices.as_ref());
+    let usage: Usage = tokens.priced(prepared.target.prices());
     let outcome = match result {
         Ok(value) => Outcome::done(value.into()),
         Err(mut fault) => {
@@ -365,10 +369,7 @@ fn meta(prepared: &Prepared, answer: &Answer, counted: &str) -> Value {
     let optional = [
         ("id", answer.id.as_ref()),
         ("finish", answer.finish.as_ref()),
-        (
-            "prices",
-            target.prices.as_ref().map(|prices| &prices.version),
-        ),
+        ("prices", target.prices().map(|prices| &prices.version)),
     ];
     for (key, value) in optional {
         if let Some(value) = value {

@@ -21,34 +21,38 @@ pub const ENV_KEY: &str = "RAVEL_MODEL_KEY";
 pub const ENV_PROVIDER: &str = "env";
 /// The model name that is sent when [`ENV_MODEL`] is not set: single-model servers ignore it.
 const ENV_MODEL_DEFAULT: &str = "default";
+/// Longest chain of aliases.
+const ALIAS_DEPTH_MAX: usize = 8;
 
-/// Providers, models and limits.
+/// Providers and aliases.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Endpoints by name; an entry replaces the built-in row of that name.
     pub providers: BTreeMap<String, Provider>,
-    /// Aliases that flows use.
-    pub models: BTreeMap<String, Model>,
-    /// Limits of one call.
-    pub limits: Limits,
+    /// Aliases that flows use: `provider/model`, or another alias.
+    pub models: BTreeMap<String, String>,
     /// What a plain name means that is no alias. Set by [`Config::with_env`] for runs without a project.
     #[serde(skip)]
-    pub otherwise: Option<Model>,
+    pub otherwise: Option<String>,
 }
 
 /// An OpenAI-compatible endpoint.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Provider {
     /// Base URL, as for other clients (`https://api.example.com/v1`), or the whole URL of the chat endpoint.
     pub url: String,
     /// Where its key is. Absent: no `Authorization` header.
-    #[serde(default)]
     pub key: Option<KeySource>,
+    /// Further headers of each call.
+    pub headers: BTreeMap<String, String>,
     /// What it does differently.
-    #[serde(default)]
     pub quirks: Quirks,
+    /// Limits of its calls.
+    pub limits: Limits,
+    /// What is known about its models, by their names there. Others can be called too: nothing is known about them.
+    pub models: BTreeMap<String, Model>,
 }
 
 impl Provider {
@@ -197,17 +201,13 @@ pub enum StopSupport {
     Refuse,
 }
 
-/// A model as flows name it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// What is known about a model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Model {
-    /// `provider/model`.
-    pub model: String,
     /// Most tokens of prompt and answer together.
-    #[serde(default)]
     pub context: Option<u64>,
     /// What it costs. Absent: nothing.
-    #[serde(default)]
     pub prices: Option<Prices>,
 }
 
@@ -292,10 +292,18 @@ pub(crate) struct Target {
     pub(crate) endpoint: Provider,
     /// The model's name there.
     pub(crate) model: String,
+}
+
+impl Target {
     /// Most tokens of prompt and answer together.
-    pub(crate) context: Option<u64>,
-    /// What it costs.
-    pub(crate) prices: Option<Prices>,
+    pub(crate) fn context(&self) -> Option<u64> {
+        self.endpoint.models.get(&self.model)?.context
+    }
+
+    /// What the model costs.
+    pub(crate) fn prices(&self) -> Option<&Prices> {
+        self.endpoint.models.get(&self.model)?.prices.as_ref()
+    }
 }
 
 impl Config {
@@ -314,19 +322,14 @@ impl Config {
             Provider {
                 url,
                 key,
-                quirks: Quirks::UNKNOWN,
+                ..Provider::default()
             },
         );
         let model = variable(ENV_MODEL).filter(|model| !model.is_empty());
-        let model = format!(
+        self.otherwise = Some(format!(
             "{ENV_PROVIDER}/{}",
             model.as_deref().unwrap_or(ENV_MODEL_DEFAULT)
-        );
-        self.otherwise = Some(Model {
-            model,
-            context: None,
-            prices: None,
-        });
+        ));
         self
     }
 
@@ -336,38 +339,40 @@ impl Config {
         self.resolve(name).is_ok()
     }
 
-    /// What a name means: an alias, else `provider/model`, else the endpoint of the environment.
-    pub(crate) fn resolve(&self, name: &str) -> Result<Target, Failure> {
-        let written = Model {
-            model: name.to_owned(),
-            context: None,
-            prices: None,
-        };
-        let model = match self.models.get(name) {
-            Some(alias) => alias,
-            None if self.split(name).is_some() => &written,
-            None => self.otherwise.as_ref().ok_or_else(|| unknown(name))?,
-        };
-        let (provider, endpoint, id) = self
-            .split(&model.model)
-            .ok_or_else(|| unknown(&model.model))?;
-        Ok(Target {
-            provider: provider.to_owned(),
-            endpoint,
-            model: id.to_owned(),
-            context: model.context,
-            prices: model.prices.clone(),
-        })
+    /// What the model behind a name costs. `None`: nothing, or the name is not known.
+    #[must_use]
+    pub fn prices(&self, name: &str) -> Option<Prices> {
+        self.resolve(name).ok()?.prices().cloned()
     }
 
-    fn split<'a>(&self, name: &'a str) -> Option<(&'a str, Provider, &'a str)> {
+    /// What a name means: an alias, else `provider/model`, else the endpoint of the environment.
+    pub(crate) fn resolve(&self, name: &str) -> Result<Target, Failure> {
+        let mut written = name;
+        for _ in 0..ALIAS_DEPTH_MAX {
+            let Some(meaning) = self.models.get(written) else {
+                break;
+            };
+            written = meaning;
+        }
+        let target = self
+            .split(written)
+            .or_else(|| self.split(self.otherwise.as_deref()?));
+        target.ok_or_else(|| unknown(written))
+    }
+
+    fn split(&self, name: &str) -> Option<Target> {
         let (provider, model) = name.split_once('/')?;
         let endpoint = self
             .providers
             .get(provider)
             .cloned()
             .or_else(|| providers::built_in(provider))?;
-        (!model.is_empty()).then_some((provider, endpoint, model))
+        let target = || Target {
+            provider: provider.to_owned(),
+            endpoint,
+            model: model.to_owned(),
+        };
+        (!model.is_empty()).then(target)
     }
 }
 
@@ -387,42 +392,56 @@ mod tests {
 
     fn config() -> Config {
         serde_json::from_value(json!({
-            "providers": { "house": { "url": "http://127.0.0.1:9", "key": { "env": "HOUSE_KEY" } } },
-            "models": { "fast": {
-                "model": "house/small/v2",
-                "context": 8192,
-                "prices": { "version": "p1", "input": 100, "output": 400, "above": [{ "tokens": 10, "input": 1, "output": 2 }] }
-            } }
+            "providers": { "house": {
+                "url": "http://127.0.0.1:9",
+                "key": { "env": "HOUSE_KEY" },
+                "models": { "small/v2": {
+                    "context": 8192,
+                    "prices": { "version": "p1", "input": 100, "output": 400, "above": [{ "tokens": 10, "input": 1, "output": 2 }] }
+                } }
+            } },
+            "models": { "fast": "house/small/v2", "quick": "fast", "lost": "nobody/model", "ring": "ring" }
         }))
         .unwrap()
     }
 
     #[test]
     fn an_alias_leads_to_its_provider_model_and_prices() {
-        let target = config().resolve("fast").unwrap();
+        let prices = Prices {
+            version: "p1".to_owned(),
+            input: 100,
+            cached: None,
+            output: 400,
+            above: vec![Tier {
+                tokens: 10,
+                input: 1,
+                cached: None,
+                output: 2,
+            }],
+        };
+        let model = Model {
+            context: Some(8192),
+            prices: Some(prices.clone()),
+        };
         let expected = Target {
             provider: "house".to_owned(),
             endpoint: Provider {
                 url: "http://127.0.0.1:9".to_owned(),
                 key: Some(KeySource::Env("HOUSE_KEY".to_owned())),
-                quirks: Quirks::UNKNOWN,
+                models: BTreeMap::from([("small/v2".to_owned(), model)]),
+                ..Provider::default()
             },
             model: "small/v2".to_owned(),
-            context: Some(8192),
-            prices: Some(Prices {
-                version: "p1".to_owned(),
-                input: 100,
-                cached: None,
-                output: 400,
-                above: vec![Tier {
-                    tokens: 10,
-                    input: 1,
-                    cached: None,
-                    output: 2,
-                }],
-            }),
         };
-        assert_eq!(target, expected);
+        for name in ["fast", "quick", "house/small/v2"] {
+            let target = config().resolve(name).unwrap();
+            assert_eq!(
+                (target.context(), target.prices()),
+                (Some(8192), Some(&prices))
+            );
+            assert_eq!(target, expected);
+        }
+        assert_eq!(config().prices("quick"), Some(prices));
     }
 
     #[test]
@@ -436,6 +455,7 @@ mod tests {
             target.endpoint.quirks.max_tokens,
             MaxTokensField::MaxCompletionTokens
         );
+        assert_eq!((target.context(), target.prices()), (None, None));
     }
 
     #[test]
@@ -461,14 +481,22 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_refused_with_what_to_do() {
-        let expected = Failure::new(
-            ErrorClass::NotFound,
-            "no model is known as `slow`: add it under [models] in ravel.toml, write provider/model, \
-             or set RAVEL_MODEL_URL and RAVEL_MODEL",
-        )
-        .with_code("unknown_model");
-        assert_eq!(config().resolve("slow"), Err(expected));
-        assert!(!config().knows("nobody/model"));
+        for (name, meaning) in [
+            ("slow", "slow"),
+            ("lost", "nobody/model"),
+            ("ring", "ring"),
+            ("house/", "house/"),
+        ] {
+            let message = format!(
+                "no model is known as `{meaning}`: add it under [models] in ravel.toml, write provider/model, \
+                 or set RAVEL_MODEL_URL and RAVEL_MODEL"
+            );
+            let expected = Failure::new(ErrorClass::NotFound, message).with_code("unknown_model");
+            assert_eq!(
+                (config().resolve(name), config().knows(name)),
+                (Err(expected), false)
+            );
+        }
         assert!(config().knows("fast"));
     }
 
@@ -499,8 +527,7 @@ mod tests {
         for (url, expected) in cases {
             let provider = Provider {
                 url: url.to_owned(),
-                key: None,
-                quirks: Quirks::UNKNOWN,
+                ..Provider::default()
             };
             assert_eq!(provider.chat_url(), expected);
         }

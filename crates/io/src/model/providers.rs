@@ -83,6 +83,7 @@ pub(crate) fn built_in(name: &str) -> Option<Provider> {
             url: url.to_owned(),
             key: (!key.is_empty()).then(|| KeySource::Env(key.to_owned())),
             quirks,
+            ..Provider::default()
         })
 }
 

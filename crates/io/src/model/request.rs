@@ -117,7 +117,7 @@ pub(crate) fn build(
 fn limit_tokens(built: &mut Built, asked: u32, target: &Target) {
     // Many endpoints refuse a limit above the model's context instead of lowering it.
     let limit = target
-        .context
+        .context()
         .map_or_else(|| asked.into(), |context| context.min(asked.into()));
     let (field, same) = match target.endpoint.quirks.max_tokens {
         MaxTokensField::MaxTokens => ("max_tokens", true),
@@ -301,9 +301,11 @@ fn unsupported(parameter: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use ravel_core::value::Val;
 
-    use super::super::config::{Provider, Quirks};
+    use super::super::config::{Model, Provider, Quirks};
     use super::*;
 
     fn target(quirks: Quirks) -> Target {
@@ -311,12 +313,17 @@ mod tests {
             provider: "p".to_owned(),
             endpoint: Provider {
                 url: "http://x".to_owned(),
-                key: None,
                 quirks,
+                models: BTreeMap::from([(
+                    "m".to_owned(),
+                    Model {
+                        context: Some(1000),
+                        prices: None,
+                    },
+                )]),
+                ..Provider::default()
             },
             model: "m".to_owned(),
-            context: Some(1000),
-            prices: None,
         }
     }
 

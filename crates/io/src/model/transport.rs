@@ -3,9 +3,11 @@
 //! Certificates come from the system's store. A machine without one can still talk to loopback; an `https` call then
 //! fails with the certificate's error. Proxies of the environment are used, except for plain HTTP to loopback.
 
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use ravel_core::effect::Millis;
 use reqwest::Url;
 
 use super::config::Limits;
@@ -13,47 +15,50 @@ use super::config::Limits;
 /// The clients of one engine, made when they are first needed.
 #[derive(Debug, Default)]
 pub(crate) struct Transport {
-    loopback: OnceLock<Result<reqwest::Client, String>>,
-    remote: OnceLock<Result<reqwest::Client, String>>,
+    clients: Mutex<BTreeMap<Kind, reqwest::Client>>,
+}
+
+/// What clients differ in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Kind {
+    loopback: bool,
+    connect_timeout_ms: Millis,
 }
 
 impl Transport {
     /// The client for this address, or why there is none.
-    pub(crate) fn client(&self, url: &Url, limits: &Limits) -> Result<&reqwest::Client, String> {
-        if url.scheme() == "http" && is_loopback(url) {
-            let make = || {
-                builder(limits)
-                    .no_proxy()
-                    .tls_certs_only([])
-                    .build()
-                    .map_err(|error| chain(&error))
-            };
-            return self
-                .loopback
-                .get_or_init(make)
-                .as_ref()
-                .map_err(Clone::clone);
-        }
-        let make = || {
-            let rootless = |_| builder(limits).tls_certs_only([]).build();
-            builder(limits)
-                .build()
-                .or_else(rootless)
-                .map_err(|error| chain(&error))
+    pub(crate) fn client(&self, url: &Url, limits: &Limits) -> Result<reqwest::Client, String> {
+        let loopback = url.scheme() == "http" && is_loopback(url);
+        let kind = Kind {
+            loopback,
+            connect_timeout_ms: limits.connect_timeout_ms,
         };
-        self.remote.get_or_init(make).as_ref().map_err(Clone::clone)
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&kind) {
+            return Ok(client.clone());
+        }
+        let made = if loopback {
+            builder(kind).no_proxy().tls_certs_only([]).build()
+        } else {
+            builder(kind)
+                .build()
+                .or_else(|_| builder(kind).tls_certs_only([]).build())
+        };
+        let client = made.map_err(|error| chain(&error))?;
+        clients.insert(kind, client.clone());
+        Ok(client)
     }
 }
 
 /// One call is one attempt: nothing is repeated or followed here.
-fn builder(limits: &Limits) -> reqwest::ClientBuilder {
+fn builder(kind: Kind) -> reqwest::ClientBuilder {
     static PROVIDER: OnceLock<()> = OnceLock::new();
     PROVIDER.get_or_init(|| {
         // Somebody in this process may have chosen one already; that one serves too.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
     reqwest::Client::builder()
-        .connect_timeout(Duration::from_millis(limits.connect_timeout_ms))
+        .connect_timeout(Duration::from_millis(kind.connect_timeout_ms))
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())
         .tcp_nodelay(true)

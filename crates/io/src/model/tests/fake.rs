@@ -123,6 +123,7 @@ pub(super) struct Seen {
     pub(super) peer: SocketAddr,
     pub(super) authorization: Option<String>,
     pub(super) key: Option<String>,
+    pub(super) team: Option<String>,
     pub(super) body: Value,
 }
 
@@ -178,10 +179,14 @@ impl Fake {
 
 /// The configuration of [`Fake::client`].
 pub(super) fn config(url: &str, quirks: Value, limits: Value) -> Config {
+    let prices =
+        json!({ "version": "t1", "input": 1_000_000, "cached": 100_000, "output": 2_000_000 });
     serde_json::from_value(json!({
-        "providers": { "p": { "url": url, "quirks": quirks } },
-        "models": { "fast": { "model": "p/small", "prices": { "version": "t1", "input": 1_000_000, "cached": 100_000, "output": 2_000_000 } } },
-        "limits": limits,
+        "providers": { "p": {
+            "url": url, "quirks": quirks, "limits": limits, "headers": { "x-team": "blue" },
+            "models": { "small": { "prices": prices } }
+        } },
+        "models": { "fast": "p/small" },
     }))
     .unwrap()
 }
@@ -201,6 +206,7 @@ async fn answer(
         peer,
         authorization: header("authorization"),
         key: header("idempotency-key"),
+        team: header("x-team"),
         body: serde_json::from_slice(&body).unwrap(),
     };
     script.seen.lock().unwrap().push(seen);

@@ -77,6 +77,7 @@ async fn a_streamed_answer_is_shown_and_booked() {
         peer: seen[0].peer,
         authorization: None,
         key: Some("k1".to_owned()),
+        team: Some("blue".to_owned()),
         body: json!({
             "model": "small", "messages": [{ "role": "user", "content": "hi" }], "max_tokens": 60,
             "stream": true, "stream_options": { "include_usage": true }

@@ -42,6 +42,7 @@ use serde_json::Value;
 
 pub use ast::{CompareOp, MathOp};
 pub use draws::{DrawKind, DrawSource, Draws, SeededDraws};
+pub use eval::VALUE_DEPTH_MAX;
 pub use parse::{BLOCK_DEPTH_MAX, SOURCE_BYTES_MAX, TAG_TOKENS_MAX, TAGS_MAX};
 pub use quote::{HandQuoted, Quote};
 pub use scope::{EmptyScope, EvalError, Lookup, ObjectScope, Scope, SyntaxError};

@@ -9,7 +9,14 @@ use super::{Filter, Out};
 use crate::expr::eval::Values;
 use crate::expr::shape::ValueKind;
 
-static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(Environment::new);
+/// Operations of one filter, as minijinja counts them.
+const FUEL: u64 = 1_000_000;
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_fuel(Some(FUEL));
+    environment
+});
 
 pub(super) static FILTERS: &[Filter] = &[
     Filter::new(

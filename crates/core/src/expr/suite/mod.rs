@@ -280,6 +280,17 @@ fn an_evaluation_ends_within_its_fuel() {
     assert_eq!(eval("'ab' * 1000"), spent);
     assert_eq!(eval("'ab' * 9223372036854775807"), spent);
     assert_eq!(eval("list * 1000"), spent);
+    assert_eq!(eval("('x' * 900) | replace('x', 'y' * 900)"), spent);
+    assert_eq!(eval("(range(300) | map('put', 'a', 1)) | length"), {
+        Err("`map`: expected an object, got an integer".to_owned())
+    });
+    for huge in [
+        "'%999999999d' | format(1)",
+        "'a' | indent(999999999, true)",
+        "[1] | slice(999999999)",
+    ] {
+        assert!(eval(huge).is_err(), "{huge}");
+    }
     assert_eq!(eval("range(3)"), Ok(json!([0, 1, 2])));
     let render = |source: &str| {
         let template = Template::parse(source, Mode::Text)
@@ -289,6 +300,11 @@ fn an_evaluation_ends_within_its_fuel() {
             .render(&world(), &mut Draws::refuse())
             .map_err(|error| error.to_string())
     };
+    let doubling = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+    assert_eq!(
+        render(doubling),
+        Err("the expression takes more than 1000 operations".to_owned())
+    );
     let loops = "{% for a in range(40) %}{% for b in range(40) %}{% endfor %}{% endfor %}";
     assert_eq!(
         render(loops),
@@ -299,6 +315,14 @@ fn an_evaluation_ends_within_its_fuel() {
         render(long),
         Err("the text is longer than 100 bytes".to_owned())
     );
+}
+
+#[test]
+fn a_value_that_could_not_be_read_again_is_not_made() {
+    let deep =
+        "{% set ns = namespace(x=1) %}{% for i in range(200) %}{% set ns.x = [ns.x] %}{% endfor %}";
+    let refused = Err("68: the value is nested deeper than 100 levels".to_owned());
+    assert_eq!(render(deep, Mode::Text), refused);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use super::draws::Drawer;
 use super::filters::{self, Filter};
 use super::functions::Function;
 use super::ops;
-use super::path::{lacks, look_up, step_into, unknown};
+use super::path::{character, lacks, look_up, step_into, unknown};
 use super::predicates::Test;
 use super::scope::{EvalError, Lookup, Scope};
 use super::{DrawKind, PathStep};
@@ -335,10 +335,13 @@ impl<'v> Evaluator<'v> {
             };
         };
         for step in steps {
-            match step_into(value, step) {
-                Some(next) => value = next,
-                None => return self.missing(at, lacks(value, step)),
-            }
+            value = match step_into(value, step) {
+                Some(next) => next,
+                None => match character(value, step) {
+                    Some(char) => self.keep(char),
+                    None => return self.missing(at, lacks(value, step)),
+                },
+            };
         }
         Item::Value(value)
     }

@@ -1,6 +1,7 @@
 //! The rules of expressions, one table for each.
 
 mod book;
+mod jinja;
 mod parsing;
 mod templates;
 
@@ -112,6 +113,9 @@ fn operators_work_on_values_of_one_kind_and_refuse_others() {
         ("list[0]", Ok(json!(3))),
         ("list[-1]", Ok(json!(2))),
         ("list[1:]", Ok(json!([1, 2]))),
+        ("name[0]", Ok(json!("A"))),
+        ("name[-1]", Ok(json!("a"))),
+        ("(name ~ name)[3]", Ok(json!("A"))),
         ("name[:2]", Ok(json!("Ad"))),
         ("obj.a['c']", Ok(json!("deep"))),
         ("obj['a']['c']", Ok(json!("deep"))),
@@ -142,6 +146,10 @@ fn what_is_not_there_is_an_error_with_its_place_unless_guarded() {
         ("1 + obj.z", Err("4: the object has no field `z`")),
         ("obj.z == 1", Err("0: the object has no field `z`")),
         ("name.first", Err("0: a string has no field `first`")),
+        (
+            "name[3]",
+            Err("0: the string has 3 characters, so none at 3"),
+        ),
         ("nil.x", Err("0: null has no field `x`")),
         ("list[7]", Err("0: the list has 3 items, so none at 7")),
         ("nobody", Err("0: `nobody` is not known here")),

@@ -458,7 +458,7 @@ pub struct Turn {
 }
 
 /// What arrived.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Input {
     /// Begin. Once, first.
     Start {

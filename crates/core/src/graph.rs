@@ -134,6 +134,9 @@ pub struct StepDef {
     pub name: Arc<str>,
     /// Where it stands in the files.
     pub at: Place,
+    /// Hash of the step as resolved: its own keys with defaults merged (`output`, gates, fallbacks, handlers included),
+    /// without the steps inside it. Equal in two graphs = the step does the same there.
+    pub fingerprint: u64,
     /// What it does.
     pub kind: Kind,
     /// What it waits for among its siblings, each sibling once with the strongest kind.
@@ -185,7 +188,7 @@ pub struct Place {
 }
 
 /// The policies of a leaf.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Leaf {
     /// `retry:`.
     pub retry: Retry,
@@ -235,7 +238,7 @@ pub enum OnUncertain {
 }
 
 /// `concurrency: {key, max}`.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Concurrency {
     /// Rendered when the attempt is due.
     pub key: Template,

@@ -81,8 +81,16 @@ impl ValueTemplate {
     ///
     /// All mistakes are reported, in the order of the value.
     pub fn parse(value: &Value, mode: Mode) -> Result<Self, Vec<LeafError>> {
+        Self::parse_with(value, |_| mode)
+    }
+
+    /// The same with the mode of each text by its pointer: one field of a request may be a URL.
+    pub fn parse_with(
+        value: &Value,
+        mode: impl Fn(&str) -> Mode,
+    ) -> Result<Self, Vec<LeafError>> {
         let mut parser = Parser {
-            mode,
+            mode: &mode,
             leaves: Vec::new(),
             errors: Vec::new(),
         };
@@ -233,13 +241,13 @@ impl Leaf {
     }
 }
 
-struct Parser {
-    mode: Mode,
+struct Parser<'m> {
+    mode: &'m dyn Fn(&str) -> Mode,
     leaves: Vec<Leaf>,
     errors: Vec<LeafError>,
 }
 
-impl Parser {
+impl Parser<'_> {
     fn part(&mut self, value: &Value, pointer: &mut String) -> Part {
         match value {
             Value::String(text) if parse::has_tags(text) => self.leaf(text, pointer),
@@ -291,7 +299,7 @@ impl Parser {
     fn leaf(&mut self, text: &str, pointer: &str) -> Part {
         let content = match Expr::parse_tag(text) {
             Ok(Some(expr)) => Ok(Content::Expr(expr)),
-            Ok(None) => Template::parse(text, self.mode).map(Content::Text),
+            Ok(None) => Template::parse(text, (self.mode)(pointer)).map(Content::Text),
             Err(error) => Err(error),
         };
         match content {

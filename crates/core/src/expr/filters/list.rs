@@ -19,8 +19,7 @@ pub(super) static FILTERS: &[Filter] = &[
         ValueKind::List,
         map,
     )
-    .rest()
-    .multiplies(),
+    .rest(),
     Filter::new("reject", &["test"], 0, ValueKind::List, |value, args| {
         select(value, args, false)
     })

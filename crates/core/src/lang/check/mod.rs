@@ -1,0 +1,69 @@
+//! The checks that need the whole graph, and the graph that passes them.
+
+mod edges;
+mod effects;
+mod joins;
+mod shapes;
+mod skips;
+mod types;
+mod unused;
+mod wants;
+
+use super::bundle::{Bundle, Origin, report};
+use super::diagnostic::{Diagnostic, Severity};
+use super::lower::Lower;
+use crate::graph::{FlowDef, Graph};
+
+/// A bundle, checked.
+#[derive(Debug)]
+pub struct Checked {
+    /// The graph, unless there are errors.
+    pub graph: Option<Graph>,
+    /// Errors and warnings, in the order of the files.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+impl Checked {
+    /// Whether the flow can run.
+    pub fn is_ok(&self) -> bool {
+        self.graph.is_some()
+    }
+}
+
+/// Lowers and checks.
+pub(crate) fn check(bundle: &Bundle, origin: &Origin) -> Checked {
+    let mut lower = Lower::new(bundle, origin);
+    lower.run();
+    let orders = edges::build(&mut lower);
+    types::check(&mut lower, &orders);
+    skips::check(&mut lower, &orders);
+    joins::check(&mut lower, &orders);
+    effects::check(&mut lower);
+    unused::check(&mut lower);
+    let problems = std::mem::take(&mut lower.problems);
+    let diagnostics = report(problems, &origin.sources);
+    let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+    let graph = if failed { None } else { finish(lower, bundle) };
+    Checked { graph, diagnostics }
+}
+
+/// The graph of what was lowered. Every gap comes with an error, so there is none here.
+fn finish(lower: Lower<'_>, bundle: &Bundle) -> Option<Graph> {
+    let steps: Option<Vec<_>> = lower.steps.into_iter().collect();
+    let mut flows = Vec::new();
+    for flow in lower.flows {
+        flows.push(FlowDef {
+            name: flow.name,
+            input: flow.input,
+            returns: flow.returns,
+            budget: flow.budget,
+            deadline: flow.deadline,
+            signals: flow.signals,
+            body: flow.body?,
+            catch: flow.catch,
+            finally: flow.finally,
+            triggers: flow.map.get("triggers").map(|entry| entry.node.to_json()),
+        });
+    }
+    Some(Graph { hash: bundle.hash().into(), flows, steps: steps?, bodies: lower.bodies })
+}

@@ -1,0 +1,514 @@
+//! The type of an expression, and what is wrong inside it.
+
+use serde_json::Value as Json;
+
+use super::types::Typer;
+use crate::expr::{CompareOp, Form, MathOp, PathStep, Ref, Shape, ValueKind};
+use crate::lang::codes;
+use crate::lang::diagnostic::{Problem, names, nearest};
+use crate::lang::lower::{Bind, Cx, Found, Owner};
+use crate::lang::source::Span;
+use crate::lang::tree::Node;
+use crate::types::{Field, Fit, Shape as TypeShape, Type};
+
+/// Where an expression stands while it is typed.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'n> {
+    pub(super) cx: Cx,
+    pub(super) text: &'n Node,
+    /// In conditions operands of `and`, `or`, `not` are booleans, too.
+    pub(super) strict: bool,
+}
+
+impl Typer<'_, '_> {
+    fn span(&self, place: Place<'_>, shape: &Shape) -> Span {
+        self.lower.at(place.text, shape.at.clone())
+    }
+
+    /// The type that an expression gives.
+    pub(super) fn shape(&mut self, place: Place<'_>, shape: &Shape) -> Type {
+        match &shape.form {
+            Form::Path(reference) => self.path(place, reference),
+            Form::Literal(value) => literal(value),
+            Form::Variable => self.common.any.clone(),
+            Form::Below { of, steps } => {
+                let ty = self.shape(place, of);
+                self.below(place, shape, ty, steps)
+            }
+            Form::Compare { op, left, right } => {
+                self.compare(place, shape, *op, left, right);
+                self.common.boolean.clone()
+            }
+            Form::Not(of) => {
+                let ty = self.shape(place, of);
+                self.operand(place, of, &ty, "not");
+                self.common.boolean.clone()
+            }
+            Form::All(parts) | Form::Any(parts) => self.junction(place, shape, parts),
+            Form::Defined { of, .. } => {
+                self.shape(place, of);
+                self.common.boolean.clone()
+            }
+            Form::Default { value, other } => {
+                let (value, other) = (self.shape(place, value), self.shape(place, other));
+                joined(value, other)
+            }
+            Form::FirstOf(parts) => {
+                let types: Vec<Type> = parts.iter().map(|part| self.shape(place, part)).collect();
+                Type::one_of(&types)
+            }
+            Form::If { test, then, otherwise } => self.choice(place, test, then, otherwise.as_deref()),
+            Form::Math { op, left, right } => {
+                let (left, right) = (self.shape(place, left), self.shape(place, right));
+                math(*op, &left, &right)
+            }
+            Form::Negate(of) => self.shape(place, of),
+            Form::Filter { name, returns, input, args } => {
+                let input = self.shape(place, input);
+                for arg in args {
+                    self.shape(place, arg);
+                }
+                filter(name, *returns, &input)
+            }
+            Form::Test { input, args, .. } => {
+                self.shape(place, input);
+                for arg in args {
+                    self.shape(place, arg);
+                }
+                self.common.boolean.clone()
+            }
+            Form::Call { returns, args, .. } => {
+                for arg in args {
+                    self.shape(place, arg);
+                }
+                of_kind(*returns)
+            }
+            Form::List(items) => {
+                let types: Vec<Type> = items.iter().map(|item| self.shape(place, item)).collect();
+                if types.is_empty() { self.common.any.list() } else { Type::one_of(&types).list() }
+            }
+            Form::Object(fields) => self.object(place, fields),
+            Form::Other(parts) => {
+                for part in parts {
+                    self.shape(Place { strict: false, ..place }, part);
+                }
+                self.common.any.clone()
+            }
+        }
+    }
+
+    fn junction(&mut self, place: Place<'_>, shape: &Shape, parts: &[Shape]) -> Type {
+        let word = if matches!(shape.form, Form::All(_)) { "and" } else { "or" };
+        let types: Vec<Type> = parts
+            .iter()
+            .map(|part| {
+                let ty = self.shape(place, part);
+                self.operand(place, part, &ty, word);
+                ty
+            })
+            .collect();
+        Type::one_of(&types)
+    }
+
+    /// In a condition there is no truthiness: an operand that cannot be a boolean is a mistake.
+    fn operand(&mut self, place: Place<'_>, shape: &Shape, ty: &Type, word: &str) {
+        if place.strict && ty.fits(&self.common.boolean) == Fit::No {
+            let span = self.span(place, shape);
+            let problem = Problem::new(codes::CONDITION, span, format!("`{word}` takes booleans, and this is {}", a(ty)));
+            self.lower.problem(problem.maybe_hint(boolean_hint(ty)));
+        }
+    }
+
+    fn choice(&mut self, place: Place<'_>, test: &Shape, then: &Shape, otherwise: Option<&Shape>) -> Type {
+        self.shape(place, test);
+        let then = self.shape(place, then);
+        match otherwise {
+            Some(otherwise) => {
+                let otherwise = self.shape(place, otherwise);
+                joined(then, otherwise)
+            }
+            None => then.nullable(),
+        }
+    }
+
+    fn object(&mut self, place: Place<'_>, fields: &[(Shape, Shape)]) -> Type {
+        let mut known = Vec::new();
+        let mut all = true;
+        for (key, value) in fields {
+            let ty = self.shape(place, value);
+            match &key.form {
+                Form::Literal(Json::String(name)) => known.push((name.clone(), ty)),
+                _ => all = false,
+            }
+        }
+        if all {
+            Type::fields(known.iter().map(|(name, ty)| (name.as_str(), ty.clone(), true)))
+        } else {
+            Type::object()
+        }
+    }
+
+    fn below(&mut self, place: Place<'_>, shape: &Shape, ty: Type, steps: &[PathStep]) -> Type {
+        let mut at = ty;
+        for step in steps {
+            match at.field(&part(step)) {
+                Field::Found(next) => at = next,
+                Field::Unknown => return self.common.any.clone(),
+                Field::Missing(known) => {
+                    let span = self.span(place, shape);
+                    let message = format!("there is no `{}` in {}", part(step), a(&at));
+                    let near = nearest(&part(step), known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
+                    self.lower.problem(Problem::new(codes::NO_FIELD, span, message).maybe_hint(near));
+                    return self.common.any.clone();
+                }
+            }
+        }
+        at
+    }
+
+    /// The type of a reference; a field that is not there is the mistake this checker exists for.
+    fn path(&mut self, place: Place<'_>, reference: &Ref) -> Type {
+        let span = self.lower.at(place.text, reference.at.clone());
+        let Some(found) = self.lower.find(place.cx.frame, &reference.root) else { return self.common.any.clone() };
+        let (mut ty, skip) = match found {
+            Found::Steps => match self.meta(place, reference) {
+                Some(ty) => (ty, 1),
+                None => return self.common.any.clone(),
+            },
+            Found::Secrets => return self.common.string.clone(),
+            Found::Step { step, .. } => {
+                self.read_without_output(step, span);
+                (self.value_of(step), 0)
+            }
+            Found::Input(flow) => (self.lower.flows[flow].input.clone(), 0),
+            Found::Run => (self.common.run.clone(), 0),
+            Found::Bind(bind) => (self.bound(bind, span), 0),
+        };
+        for (index, step) in reference.path.iter().enumerate().skip(skip) {
+            match ty.field(&part(step)) {
+                Field::Found(next) => ty = next,
+                Field::Unknown => return self.common.any.clone(),
+                Field::Missing(known) => {
+                    self.no_field(place, reference, index, &ty, &known, span);
+                    return self.common.any.clone();
+                }
+            }
+        }
+        ty
+    }
+
+    /// `steps.NAME`.
+    fn meta(&self, place: Place<'_>, reference: &Ref) -> Option<Type> {
+        let name = reference.member()?;
+        match self.lower.find(place.cx.frame, name)? {
+            Found::Step { .. } => Some(self.common.meta.clone()),
+            Found::Bind(_) | Found::Input(_) | Found::Run | Found::Steps | Found::Secrets => None,
+        }
+    }
+
+    fn bound(&mut self, bind: Bind, span: Span) -> Type {
+        match bind {
+            Bind::Item(step) => self.items.get(&step).cloned().unwrap_or_else(|| self.common.any.clone()),
+            Bind::Carry(step) | Bind::Output(step) => {
+                if let Bind::Output(_) = bind {
+                    self.read_without_output(step, span);
+                }
+                let known = if matches!(bind, Bind::Output(_)) { &self.outputs } else { &self.carries };
+                known.get(&step).cloned().unwrap_or_else(|| self.common.any.clone())
+            }
+            Bind::Rounds(step) => {
+                let carry = self.carries.get(&step).cloned().unwrap_or_else(|| self.common.any.clone());
+                carry.list()
+            }
+            Bind::Loop => self.common.rounds.clone(),
+            Bind::Error => self.common.error.clone(),
+            Bind::Last => self.common.last.clone(),
+            Bind::Args => self.common.any.clone(),
+        }
+    }
+
+    fn no_field(&mut self, place: Place<'_>, reference: &Ref, index: usize, ty: &Type, known: &[String], span: Span) {
+        let mut base = reference.clone();
+        base.path.truncate(index);
+        let reader = self.reader(place.cx);
+        let wanted = part(&reference.path[index]);
+        let mut upto = reference.clone();
+        upto.path.truncate(index + 1);
+        let is_step = index == 0
+            && matches!(self.lower.find(place.cx.frame, &reference.root), Some(Found::Step { .. }));
+        let what = if known.is_empty() {
+            format!("`{base}` is {}, which has no fields", a(ty))
+        } else if is_step {
+            format!("`{base}` returns {}", names(known.iter().map(String::as_str)))
+        } else {
+            format!("`{base}` has {}", names(known.iter().map(String::as_str)))
+        };
+        let hint = nearest(&wanted, known.iter().map(String::as_str)).or(match known {
+            [only] => Some(only.as_str()),
+            _ => None,
+        });
+        let hint = hint.map(|near| {
+            let mut fixed = reference.clone();
+            fixed.path[index] = PathStep::Key(near.to_owned());
+            format!("did you mean `{{{{ {fixed} }}}}`?")
+        });
+        let hint = hint.or_else(|| self.hint_for_output(place.cx.frame, reference, index));
+        let message = format!("{reader} reads `{upto}`, but {what}");
+        self.lower.problem(Problem::new(codes::NO_FIELD, span, message).maybe_hint(hint));
+    }
+
+    /// A step of a group, read through the group.
+    fn hint_for_output(&self, frame: crate::lang::lower::FrameId, reference: &Ref, index: usize) -> Option<String> {
+        let Some(Found::Step { step, .. }) = self.lower.find(frame, &reference.root) else { return None };
+        let body = self.lower.info(step).body?;
+        let name = part(reference.path.get(index)?);
+        let inside = self.lower.bodies[body.0 as usize].index.contains_key(name.as_str());
+        inside.then(|| format!("`{name}` is a step inside `{0}`: give it out by the `output` of `{0}`", reference.root))
+    }
+
+    /// Who reads, for a message.
+    pub(super) fn reader(&self, cx: Cx) -> String {
+        match cx.owner {
+            Owner::Flow(flow) => format!("flow `{}`", self.lower.flows[flow].name),
+            Owner::Step(mut step) => {
+                while let crate::lang::lower::Placed::Hidden { host } = self.lower.info(step).placed {
+                    step = host;
+                }
+                format!("step `{}`", self.lower.info(step).name)
+            }
+        }
+    }
+
+    fn compare(&mut self, place: Place<'_>, shape: &Shape, op: CompareOp, left: &Shape, right: &Shape) {
+        let loose = Place { strict: false, ..place };
+        let (left_ty, right_ty) = (self.shape(loose, left), self.shape(loose, right));
+        let fine = match op {
+            CompareOp::Equal | CompareOp::NotEqual => {
+                if self.compare_enum(place, shape, (left, &left_ty), (right, &right_ty)) {
+                    return;
+                }
+                is_null(left) || is_null(right) || left_ty.overlaps(&right_ty)
+            }
+            CompareOp::Less | CompareOp::LessOrEqual | CompareOp::Greater | CompareOp::GreaterOrEqual => {
+                ordered(&left_ty, &right_ty)
+            }
+            CompareOp::In | CompareOp::NotIn => contains(&left_ty, &right_ty),
+        };
+        if fine {
+            return;
+        }
+        let span = self.span(place, shape);
+        let (left, right) = (a(&left_ty), a(&right_ty));
+        let message = match op {
+            CompareOp::Equal | CompareOp::NotEqual => format!("this compares {left} with {right}, which are never equal"),
+            CompareOp::Less | CompareOp::LessOrEqual | CompareOp::Greater | CompareOp::GreaterOrEqual => {
+                format!("{left} and {right} have no order")
+            }
+            CompareOp::In | CompareOp::NotIn => format!("{left} is never in {right}"),
+        };
+        let numeric = |ty: &Type| matches!(plain(ty).shape(), TypeShape::Integer | TypeShape::Number);
+        let textual = |ty: &Type| matches!(plain(ty).shape(), TypeShape::Text);
+        let hint = ((numeric(&left_ty) && textual(&right_ty)) || (textual(&left_ty) && numeric(&right_ty)))
+            .then(|| "make the text a number with `| int` or `| float`, or leave the quotes of the number out".to_owned());
+        self.lower.problem(Problem::new(codes::COMPARISON, span, message).maybe_hint(hint));
+    }
+
+    /// A text compared with a closed choice that does not have it. True when that was reported.
+    fn compare_enum(&mut self, place: Place<'_>, shape: &Shape, left: (&Shape, &Type), right: (&Shape, &Type)) -> bool {
+        let (word, ty) = match (&left.0.form, &right.0.form) {
+            (_, Form::Literal(Json::String(word))) => (word, left.1),
+            (Form::Literal(Json::String(word)), _) => (word, right.1),
+            _ => return false,
+        };
+        let plain_type = plain(ty);
+        let TypeShape::Enum(values) = plain_type.shape() else { return false };
+        if values.iter().any(|value| value == word) {
+            return false;
+        }
+        let texts: Vec<&str> = values.iter().filter_map(Json::as_str).collect();
+        let span = self.span(place, shape);
+        let hint = nearest(word, texts.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
+        let message = format!("this is never \"{word}\": the values are {}", names(texts));
+        self.lower.problem(Problem::new(codes::COMPARISON, span, message).maybe_hint(hint));
+        true
+    }
+}
+
+fn part(step: &PathStep) -> String {
+    match step {
+        PathStep::Key(key) => key.clone(),
+        PathStep::Index(index) => index.to_string(),
+    }
+}
+
+/// A type with an article, for sentences.
+pub(super) fn a(ty: &Type) -> String {
+    match ty.shape() {
+        TypeShape::Integer | TypeShape::Any | TypeShape::Opaque => format!("an {ty}"),
+        TypeShape::Null => "null".to_owned(),
+        TypeShape::Enum(_) => format!("one of {ty}"),
+        TypeShape::List(_) => format!("a list {ty}"),
+        TypeShape::Fields { .. } => format!("an object {ty}"),
+        TypeShape::Boolean
+        | TypeShape::Number
+        | TypeShape::Text
+        | TypeShape::File
+        | TypeShape::Nullable(_)
+        | TypeShape::OneOf(_)
+        | TypeShape::Named(_) => format!("a {ty}"),
+    }
+}
+
+/// How to make a boolean of a value.
+pub(super) fn boolean_hint(ty: &Type) -> Option<String> {
+    let hint = match plain(ty).shape() {
+        TypeShape::Integer | TypeShape::Number => "there is no truthiness: compare it, `… > 0`",
+        TypeShape::Text => "there is no truthiness: compare it, `… != \"\"`",
+        TypeShape::List(_) => "there is no truthiness: compare its length, `… | length > 0`",
+        TypeShape::Fields { .. } => "there is no truthiness: read one of its fields, or write `… is defined`",
+        TypeShape::Null
+        | TypeShape::Any
+        | TypeShape::Opaque
+        | TypeShape::Boolean
+        | TypeShape::File
+        | TypeShape::Enum(_)
+        | TypeShape::Nullable(_)
+        | TypeShape::OneOf(_)
+        | TypeShape::Named(_) => return None,
+    };
+    Some(hint.to_owned())
+}
+
+/// The type without null and names.
+pub(super) fn plain(ty: &Type) -> Type {
+    match ty.shape() {
+        TypeShape::Nullable(inner) => plain(inner),
+        TypeShape::Named(named) => plain(named.resolve()),
+        _ => ty.clone(),
+    }
+}
+
+fn is_null(shape: &Shape) -> bool {
+    matches!(&shape.form, Form::Literal(Json::Null))
+}
+
+fn joined(left: Type, right: Type) -> Type {
+    if left == right { left } else { Type::one_of(&[left, right]) }
+}
+
+/// What kind of thing the values of a type are, when all are of one kind.
+pub(super) fn kind(ty: &Type) -> ValueKind {
+    let ty = plain(ty);
+    match ty.shape() {
+        TypeShape::Boolean => ValueKind::Boolean,
+        TypeShape::Integer | TypeShape::Number => ValueKind::Number,
+        TypeShape::Text => ValueKind::String,
+        TypeShape::List(_) => ValueKind::List,
+        TypeShape::Fields { .. } | TypeShape::File => ValueKind::Object,
+        TypeShape::Enum(values) => {
+            let mut kinds = values.iter().map(|value| match ValueKind::of(value) {
+                ValueKind::Integer => ValueKind::Number,
+                kind => kind,
+            });
+            let first = kinds.next().unwrap_or(ValueKind::Any);
+            if kinds.all(|kind| kind == first) { first } else { ValueKind::Any }
+        }
+        TypeShape::Null | TypeShape::Any | TypeShape::Opaque | TypeShape::OneOf(_) | TypeShape::Nullable(_) | TypeShape::Named(_) => {
+            ValueKind::Any
+        }
+    }
+}
+
+fn ordered(left: &Type, right: &Type) -> bool {
+    crate::expr::comparable(CompareOp::Less, kind(left), kind(right)) && sortable(left) && sortable(right)
+}
+
+/// Booleans, lists and objects have no order, whatever they are compared with.
+fn sortable(ty: &Type) -> bool {
+    matches!(kind(ty), ValueKind::Any | ValueKind::Number | ValueKind::Integer | ValueKind::String)
+}
+
+fn contains(left: &Type, right: &Type) -> bool {
+    let right = plain(right);
+    match right.shape() {
+        TypeShape::List(item) => left.overlaps(item),
+        _ => crate::expr::comparable(CompareOp::In, kind(left), kind(&right)),
+    }
+}
+
+pub(super) fn literal(value: &Json) -> Type {
+    match value {
+        Json::Null => Type::null(),
+        Json::Bool(_) => Type::boolean(),
+        Json::Number(number) if number.is_f64() => Type::number(),
+        Json::Number(_) => Type::integer(),
+        Json::String(_) => Type::string(),
+        Json::Array(items) => {
+            let types: Vec<Type> = items.iter().map(literal).collect();
+            if types.is_empty() { Type::any().list() } else { Type::one_of(&types).list() }
+        }
+        Json::Object(map) => {
+            let fields: Vec<(&String, Type)> = map.iter().map(|(name, value)| (name, literal(value))).collect();
+            Type::fields(fields.iter().map(|(name, ty)| (name.as_str(), ty.clone(), true)))
+        }
+    }
+}
+
+fn of_kind(kind: ValueKind) -> Type {
+    match kind {
+        ValueKind::Any => Type::any(),
+        ValueKind::Null => Type::null(),
+        ValueKind::Boolean => Type::boolean(),
+        ValueKind::Integer => Type::integer(),
+        ValueKind::Number => Type::number(),
+        ValueKind::String => Type::string(),
+        ValueKind::List => Type::any().list(),
+        ValueKind::Object => Type::object(),
+    }
+}
+
+fn math(op: MathOp, left: &Type, right: &Type) -> Type {
+    let whole = |ty: &Type| matches!(ty.shape(), TypeShape::Integer);
+    let numeric = |ty: &Type| matches!(kind(ty), ValueKind::Number);
+    match op {
+        MathOp::Concat => Type::string(),
+        MathOp::Divide => Type::number(),
+        MathOp::Add | MathOp::Multiply | MathOp::Subtract | MathOp::FloorDivide | MathOp::Remainder | MathOp::Power => {
+            if whole(left) && whole(right) && !matches!(op, MathOp::Power) {
+                Type::integer()
+            } else if numeric(left) && numeric(right) {
+                Type::number()
+            } else if matches!(op, MathOp::Add) && kind(left) == kind(right) {
+                match kind(left) {
+                    ValueKind::String => Type::string(),
+                    ValueKind::List => joined(plain(left), plain(right)),
+                    _ => Type::any(),
+                }
+            } else if matches!(op, MathOp::Subtract | MathOp::FloorDivide | MathOp::Remainder | MathOp::Power) {
+                Type::number()
+            } else {
+                Type::any()
+            }
+        }
+    }
+}
+
+/// What a filter gives, where its input says more than its name.
+fn filter(name: &str, returns: ValueKind, input: &Type) -> Type {
+    let input = plain(input);
+    let item = match input.shape() {
+        TypeShape::List(item) => Some(item.clone()),
+        _ => None,
+    };
+    match (name, item) {
+        ("first" | "last" | "min" | "max" | "random", Some(item)) => item,
+        (
+            "sort" | "sort_by" | "unique" | "unique_by" | "reverse" | "take" | "list" | "select" | "reject" | "selectattr"
+            | "rejectattr",
+            Some(_),
+        ) => input,
+        ("length" | "count" | "int", _) => Type::integer(),
+        ("abs" | "round", _) if matches!(input.shape(), TypeShape::Integer) => Type::integer(),
+        (_, _) => of_kind(returns),
+    }
+}

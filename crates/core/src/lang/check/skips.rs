@@ -1,0 +1,120 @@
+//! Steps that may be skipped, and outputs that read them without a guard.
+
+use super::edges::Orders;
+use crate::graph::{BodyId, Join, Kind, StepId};
+use crate::lang::codes;
+use crate::lang::diagnostic::Problem;
+use crate::lang::lower::{Lower, ReadOf};
+
+struct Skips<'l, 'b> {
+    lower: &'l mut Lower<'b>,
+    orders: &'l Orders,
+    /// Whether a step may be skipped; known once it was visited.
+    skippable: Vec<bool>,
+    visited: Vec<bool>,
+}
+
+/// Reports outputs of scopes and flows that read what may be skipped.
+pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
+    let count = lower.steps.len();
+    let bodies: Vec<BodyId> = (0..lower.flows.len()).filter_map(|flow| lower.flows[flow].body).collect();
+    let mut skips = Skips { lower, orders, skippable: vec![false; count], visited: vec![false; count] };
+    for body in bodies {
+        skips.body(body);
+    }
+    for index in 0..skips.lower.bodies.len() {
+        skips.body(BodyId(index as u32));
+        skips.output(BodyId(index as u32));
+    }
+}
+
+impl Skips<'_, '_> {
+    fn body(&mut self, body: BodyId) {
+        for position in self.orders.of(body).to_vec() {
+            let step = self.lower.bodies[body.0 as usize].steps[position as usize];
+            self.step(step);
+        }
+    }
+
+    fn step(&mut self, step: StepId) {
+        if std::mem::replace(&mut self.visited[step.0 as usize], true) {
+            return;
+        }
+        let own = self.itself(step);
+        // The steps inside come first: what they give decides whether the scope has a value.
+        if let Some(body) = self.lower.info(step).body {
+            self.body(body);
+        }
+        let hidden = self.lower.info(step).hidden.clone();
+        for hidden in hidden {
+            self.step(hidden);
+        }
+        self.skippable[step.0 as usize] = own || self.inside(step);
+    }
+
+    /// By its condition, its join, or what it reads.
+    fn itself(&self, step: StepId) -> bool {
+        let by_reads = |reads: &[ReadOf]| {
+            reads.iter().any(|read| !read.guarded && !read.meta && self.skippable[read.target.0 as usize])
+        };
+        let info = self.lower.info(step);
+        let Some(def) = self.lower.def(step) else { return by_reads(&info.reads) };
+        let reads_some = info.reads.iter().any(|read| !read.guarded && !read.meta);
+        match def.join {
+            Join::Failed => return true,
+            // A join that goes on without some of its steps finds the values of those absent.
+            Join::First(_) | Join::Settled if reads_some => return true,
+            Join::All | Join::First(_) | Join::Settled => {}
+        }
+        def.when.is_some() || by_reads(&info.reads)
+    }
+
+    /// A scope whose value is that of a step that may be skipped.
+    fn inside(&self, step: StepId) -> bool {
+        let Some(def) = self.lower.def(step) else { return false };
+        let skippable = |step: &StepId| self.skippable[step.0 as usize];
+        match &def.kind {
+            Kind::Steps(body) => self.single(*body).is_some_and(|only| skippable(&only)),
+            Kind::Repeat(spec) => self.single(spec.body).is_some_and(|only| skippable(&only)),
+            Kind::Switch(spec) => spec.cases.iter().any(|(_, case)| skippable(case)) || spec.otherwise.iter().any(skippable),
+            Kind::Model(_)
+            | Kind::Tool(_)
+            | Kind::Run(_)
+            | Kind::Human(_)
+            | Kind::Wait(_)
+            | Kind::Set(_)
+            | Kind::Return(_)
+            | Kind::Fail(_)
+            | Kind::ForEach(_)
+            | Kind::Race(_)
+            | Kind::Flow(_) => false,
+        }
+    }
+
+    fn single(&self, body: BodyId) -> Option<StepId> {
+        let body = &self.lower.bodies[body.0 as usize];
+        match (body.output.is_none(), body.steps.as_slice()) {
+            (true, [only]) => Some(*only),
+            (true, _) | (false, _) => None,
+        }
+    }
+
+    fn output(&mut self, body: BodyId) {
+        let reads = self.lower.body_info[body.0 as usize].output_reads.clone();
+        for read in reads {
+            if read.guarded || read.meta || !self.skippable[read.target.0 as usize] {
+                continue;
+            }
+            let info = self.lower.info(read.target);
+            let name = info.name.clone();
+            let related = match info.spans.get("when") {
+                Some(when) => (*when, format!("`{name}` is skipped when this is false")),
+                None => (info.name_span, format!("`{name}` is skipped when a step that it reads is")),
+            };
+            let message = format!("this reads `{name}`, which may be skipped, without a guard");
+            let hint = format!("write `{name}… | default(value)`, `first_of({name}…, …)` or a condition with `is defined`");
+            let problem = Problem::new(codes::UNGUARDED, read.span, message).related(related.0, related.1);
+            self.lower.problem(problem.hint(hint));
+        }
+    }
+}

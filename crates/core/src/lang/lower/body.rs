@@ -1,0 +1,177 @@
+//! Bodies: the sibling steps of a scope, as a map or a list.
+
+use indexmap::IndexMap;
+
+use super::{BodyInfo, Cx, Edge, FrameId, FrameKind, Lower, Owner, Placed, RESERVED, StepInfo, Want};
+use super::text::Places;
+use crate::graph::{Body, BodyId, DepKind, StepId};
+use crate::lang::codes;
+use crate::lang::diagnostic::Problem;
+use crate::lang::source::Span;
+use crate::lang::tree::{Entry, Node, Value};
+
+/// A step before it is lowered.
+struct Written<'n> {
+    name: String,
+    key: Span,
+    node: &'n Node,
+}
+
+/// What a body belongs to.
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    pub(crate) flow: usize,
+    pub(crate) owner: Owner,
+    /// The names around it.
+    pub(crate) frame: FrameId,
+    /// A handler or clean-up.
+    pub(crate) aside: bool,
+}
+
+impl<'b> Lower<'b> {
+    /// Lowers steps and, when given, the output of their scope.
+    pub(crate) fn body(&mut self, host: Host, steps: &Node, output: Option<&Node>) -> Option<BodyId> {
+        let (written, list) = self.written(steps)?;
+        let id = BodyId(self.bodies.len() as u32);
+        self.bodies.push(Body { list, ..Body::default() });
+        let mut names = IndexMap::new();
+        let mut ids = Vec::new();
+        for step in &written {
+            let position = ids.len() as u32;
+            let step_id = self.reserve(host, step, Placed::Body { body: id, position });
+            self.new_name(host.frame, step);
+            if let Some((_, _, first)) = names.get(&step.name) {
+                let problem = Problem::new(codes::DUPLICATE_KEY, step.key, format!("two steps are called `{}`", step.name));
+                self.problem(problem.related(*first, "first here"));
+            } else {
+                names.insert(step.name.clone(), (position, step_id, step.key));
+            }
+            ids.push(step_id);
+        }
+        let frame = self.push_frame(Some(host.frame), FrameKind::Body { body: id, names: names.clone() });
+        self.body_info.push(BodyInfo {
+            owner: host.owner,
+            frame,
+            span: steps.span,
+            output: None,
+            output_reads: Vec::new(),
+            aside: host.aside,
+        });
+        for (position, (step, step_id)) in written.iter().zip(&ids).enumerate() {
+            self.info_mut(*step_id).frame = frame;
+            if list && position > 0 {
+                let edge = Edge { on: position as u32 - 1, how: DepKind::After, span: step.key };
+                self.info_mut(*step_id).edges.push(edge);
+            }
+            self.step(*step_id, step.node);
+        }
+        let body = &mut self.bodies[id.0 as usize];
+        body.steps = ids;
+        body.index = names.iter().map(|(name, (position, _, _))| (name.as_str().into(), *position)).collect();
+        if let Some(output) = output {
+            self.output(host, id, frame, output);
+        }
+        Some(id)
+    }
+
+    fn output(&mut self, host: Host, body: BodyId, frame: FrameId, node: &Node) {
+        let cx = Cx { flow: host.flow, owner: host.owner, frame, late: true, secrets: false, output_of: Some(body) };
+        if let Some((value, site)) = self.value(cx, node, Want::Any, Places::default()) {
+            self.bodies[body.0 as usize].output = Some(value);
+            self.body_info[body.0 as usize].output = Some(site);
+        }
+    }
+
+    /// The steps of a map, or of a list of one-key maps.
+    fn written<'n>(&mut self, node: &'n Node) -> Option<(Vec<Written<'n>>, bool)> {
+        let of = |name: &String, entry: &'n Entry| Written { name: name.clone(), key: entry.key, node: &entry.node };
+        let (written, list) = match &node.value {
+            Value::Map(map) => (map.iter().map(|(name, entry)| of(name, entry)).collect::<Vec<_>>(), false),
+            Value::List(items) => {
+                let mut written = Vec::new();
+                for item in items {
+                    match item.map().map(|map| (map.len(), map.first())) {
+                        Some((1, Some((name, entry)))) => written.push(of(name, entry)),
+                        Some(_) | None => self.not_one_key(item),
+                    }
+                }
+                (written, true)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {
+                self.shape(node, "steps", "a map of steps, or a list of one-key maps");
+                return None;
+            }
+        };
+        if written.is_empty() {
+            let problem = Problem::new(codes::MISSING_KEY, node.span, "there are no steps here");
+            self.problem(problem.hint("add one: `hello: { set: hi }`"));
+            return None;
+        }
+        Some((written, list))
+    }
+
+    fn not_one_key(&mut self, item: &Node) {
+        let kind = item.map().and_then(|map| {
+            super::super::keys::KINDS.iter().find(|kind| map.contains_key(kind.name)).map(|kind| kind.name)
+        });
+        let problem = Problem::new(codes::WRONG_SHAPE, item.span, "an entry of a list of steps is a map with one key, the step's name");
+        let hint = match (kind, item.map()) {
+            (Some(kind), _) => format!("name it and indent its keys below the name: `- my_step: {{ {kind}: … }}`"),
+            (None, Some(_)) => "start each step with its own `-`".to_owned(),
+            (None, None) => "write `- name: { set: … }`".to_owned(),
+        };
+        self.problem(problem.hint(hint));
+    }
+
+    fn reserve(&mut self, host: Host, step: &Written<'_>, placed: Placed) -> StepId {
+        self.reserve_step(host.flow, &step.name, step.key, placed, host.frame)
+    }
+
+    /// A place for a step in the graph.
+    pub(crate) fn reserve_step(&mut self, flow: usize, name: &str, span: Span, placed: Placed, frame: FrameId) -> StepId {
+        let id = StepId(self.steps.len() as u32);
+        self.steps.push(None);
+        self.info.push(StepInfo {
+            name: name.to_owned(),
+            name_span: span,
+            placed,
+            flow,
+            frame,
+            kind: None,
+            edges: Vec::new(),
+            stream: None,
+            reads: Vec::new(),
+            late_reads: Vec::new(),
+            read_at: None,
+            body: None,
+            main: None,
+            sites: Vec::new(),
+            hidden: Vec::new(),
+            spans: IndexMap::new(),
+            inherited: Vec::new(),
+        });
+        id
+    }
+
+    fn new_name(&mut self, frame: FrameId, step: &Written<'_>) {
+        self.free_name(frame, &step.name, step.key, "a step");
+    }
+
+    /// Checks that a name has the form of one, is not reserved and hides no other.
+    pub(crate) fn free_name(&mut self, frame: FrameId, name: &str, span: Span, what: &str) {
+        if !self.good_name(name, span, what) {
+            return;
+        }
+        if RESERVED.contains(&name) {
+            let problem = Problem::new(codes::TAKEN_NAME, span, format!("`{name}` is a word of the language and cannot name {what}"));
+            self.problem(problem.hint(format!("call it `{name}_step` or what it is for")));
+        } else if let Some(place) = self.shadowed(frame, name) {
+            let problem = Problem::new(codes::TAKEN_NAME, span, format!("`{name}` hides another `{name}` around it"));
+            let problem = match place {
+                Some(place) => problem.related(place, "the other one"),
+                None => problem,
+            };
+            self.problem(problem.hint("names of steps and items differ from all that are in sight"));
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! The leaves. Scopes are in `scopes`.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::text::Places;
+use super::{Cx, Lower, Want};
+use crate::effect::ErrorClass;
+use crate::expr::{Mode, Template, ValueTemplate};
+use crate::graph::{self, Escalate, Fail, Human, OnDeadline, ProcessLimits, Program, RunProgram, Sandbox, StepId, Tool, Wait};
+use crate::lang::diagnostic::{Problem, names, nearest};
+use crate::lang::keys::{self, Kind};
+use crate::lang::tree::{Map, Node, Value};
+use crate::lang::{codes, formats};
+use crate::types::Type;
+
+/// Output tokens of a model call that says nothing.
+pub const MAX_TOKENS_DEFAULT: u32 = 4_096;
+/// CPU seconds of a process that says nothing.
+pub const CPU_SECONDS_DEFAULT: u64 = 3_600;
+/// Address space of a process that says nothing, bytes.
+pub const MEMORY_BYTES_DEFAULT: u64 = 64 << 30;
+/// Bytes kept of stdout and of stderr of a process that says nothing.
+pub const OUTPUT_BYTES_DEFAULT: u64 = 8 << 20;
+/// Largest file that a process that says nothing may write, bytes.
+pub const FILE_BYTES_DEFAULT: u64 = 8 << 30;
+
+impl Lower<'_> {
+    /// What a step does. `None` when a part without which it makes no sense is wrong.
+    pub(crate) fn lower_kind(&mut self, cx: Cx, id: StepId, kind: &'static Kind, map: &Map, typed: bool) -> Option<graph::Kind> {
+        match kind.name {
+            "model" => self.model(cx, map),
+            "tool" => self.tool(cx, id, map),
+            "run" => self.program(cx, map).map(|program| graph::Kind::Run(Box::new(program))),
+            "human" => self.human(cx, map),
+            "wait" => self.wait(cx, map),
+            "set" => self.main_value(cx, id, map, "set").map(graph::Kind::Set),
+            "return" => self.return_value(cx, id, map),
+            "fail" => self.fail(cx, map),
+            "steps" => self.group(cx, id, map),
+            "for_each" => self.for_each(cx, id, map),
+            "repeat" => self.repeat(cx, id, map),
+            "switch" => self.switch(cx, id, map),
+            "race" => self.race(cx, id, map),
+            "flow" => self.call(cx, id, map, typed),
+            _ => None,
+        }
+    }
+
+    /// The value under a key, remembered as the one that gives the step's own.
+    pub(crate) fn main_value(&mut self, cx: Cx, id: StepId, map: &Map, key: &str) -> Option<ValueTemplate> {
+        let entry = map.get(key)?;
+        let (value, site) = self.value(cx, &entry.node, Want::Any, Places::default())?;
+        self.info_mut(id).main = Some(site);
+        Some(value)
+    }
+
+    fn optional_value(&mut self, cx: Cx, map: &Map, key: &str) -> Option<ValueTemplate> {
+        let entry = map.get(key)?;
+        self.value(cx, &entry.node, Want::Any, Places::default()).map(|(value, _)| value)
+    }
+
+    fn optional_text(&mut self, cx: Cx, map: &Map, key: &str) -> Option<graph::Text> {
+        let entry = map.get(key)?;
+        self.text(cx, &entry.node, key, Mode::Text)
+    }
+
+    fn optional_template(&mut self, cx: Cx, map: &Map, key: &str) -> Option<Template> {
+        let entry = map.get(key)?;
+        self.template(cx, &entry.node, key, Mode::Text)
+    }
+
+    fn model(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
+        let entry = map.get("model")?;
+        let name = self.known_model(cx, &entry.node)?;
+        if !map.contains_key("prompt") && !map.contains_key("messages") {
+            let problem = Problem::new(codes::MISSING_KEY, entry.key, "a model call needs `prompt` or `messages`");
+            self.problem(problem.hint("add `prompt: …`"));
+        } else if let (Some(_), Some(messages)) = (map.get("prompt"), map.get("messages")) {
+            let problem = Problem::new(codes::WRONG_PLACE, messages.key, "`messages` stands in place of `prompt`, not beside it");
+            self.problem(problem);
+        }
+        let stop = map.get("stop").map(|entry| self.texts(&entry.node, "stop")).unwrap_or_default();
+        let model = graph::Model {
+            name,
+            system: self.optional_text(cx, map, "system"),
+            prompt: self.optional_text(cx, map, "prompt"),
+            messages: self.optional_value(cx, map, "messages"),
+            images: self.optional_value(cx, map, "images"),
+            examples: self.optional_value(cx, map, "examples"),
+            max_tokens: self.small(map, "max_tokens", 1, 1_000_000).map_or(MAX_TOKENS_DEFAULT, |max| max as u32),
+            temperature: map.get("temperature").and_then(|entry| self.number(&entry.node, "temperature", 0.0, 2.0)),
+            seed: self.small(map, "seed", 0, i64::MAX).map(|seed| seed as u64),
+            stop: stop.into_iter().map(|(text, _)| text.into()).collect(),
+            emit: map.get("emit").and_then(|entry| self.plain_text(&entry.node, "emit")).map(Into::into),
+            early: map.get("early").and_then(|entry| self.boolean(&entry.node, "early")).unwrap_or(false),
+        };
+        Some(graph::Kind::Model(Box::new(model)))
+    }
+
+    /// A model's name: its alias resolved, known if models are known.
+    pub(crate) fn known_model(&mut self, cx: Cx, node: &Node) -> Option<Arc<str>> {
+        if let Value::Map(_) = node.value {
+            let problem = Problem::new(codes::NOT_AVAILABLE, node.span, "routes among models are not available in this version");
+            self.problem(problem.hint("name one model: an alias, or `provider/model`"));
+            return None;
+        }
+        let name = self.plain_text(node, "model")?;
+        let target = self.model_name(cx.flow, name);
+        let models = self.origin.catalog.as_ref().and_then(|catalog| catalog.models.as_ref());
+        if let Some(models) = models
+            && !target.contains('/')
+            && !models.contains(&target)
+        {
+            let near = nearest(&target, models.iter().map(String::as_str));
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None if models.is_empty() => format!("define it: `models: {{ {target}: provider/model }}` here or in ravel.toml"),
+                None => format!("the models are {}; or write `provider/model`", names(models.iter().map(String::as_str))),
+            };
+            self.problem(Problem::new(codes::UNKNOWN_MODEL, node.span, format!("there is no model `{target}`")).hint(hint));
+        }
+        Some(target.into())
+    }
+
+    fn tool(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
+        let entry = map.get("tool")?;
+        let name = self.plain_text(&entry.node, "tool")?;
+        let known = self.origin.catalog.as_ref().and_then(|catalog| catalog.tools.as_ref());
+        if let Some(tools) = known
+            && !tools.contains_key(name)
+        {
+            let near = nearest(name, tools.keys().map(String::as_str));
+            let hint = match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "tools come from the built-in ones and the servers in ravel.toml; `ravel doctor` lists them".to_owned(),
+            };
+            self.problem(Problem::new(codes::UNKNOWN_TOOL, entry.node.span, format!("there is no tool `{name}`")).hint(hint));
+        }
+        let input = self.tool_info(name).map(|tool| tool.input.clone());
+        let want = match &input {
+            Some(ty) => Want::Type { ty: ty.clone(), code: codes::MISFIT, what: format!("`{name}` takes") },
+            None => Want::Any,
+        };
+        let places = Places { url: name.starts_with("http."), secrets_below: Some("/headers/") };
+        let with = match map.get("with") {
+            Some(with) => {
+                let (value, site) = self.value(cx, &with.node, want, places)?;
+                self.info_mut(id).main = Some(site);
+                value
+            }
+            None => {
+                self.no_arguments(input.as_ref(), name, entry.node.span);
+                ValueTemplate::constant(serde_json::json!({}))
+            }
+        };
+        Some(graph::Kind::Tool(Tool { name: name.into(), with }))
+    }
+
+    /// A call without `with`: fine unless something is required.
+    pub(crate) fn no_arguments(&mut self, input: Option<&Type>, name: &str, span: crate::lang::Span) {
+        let violations = input.and_then(|ty| ty.takes(&serde_json::json!({})).err());
+        if let Some(first) = violations.and_then(|all| all.into_iter().next()) {
+            let problem = Problem::new(codes::ARGUMENTS, span, format!("`{name}` is called without arguments: {first}"));
+            self.problem(problem.hint("hand them in: `with: { … }`"));
+        }
+    }
+
+    fn return_value(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
+        let entry = map.get("return")?;
+        let want = match self.flows[cx.flow].returns.clone() {
+            Some(ty) => Want::Type { ty, code: codes::OUTPUT_MISFIT, what: "the flow returns".to_owned() },
+            None => Want::Any,
+        };
+        let (value, site) = self.value(cx, &entry.node, want, Places::default())?;
+        self.info_mut(id).main = Some(site);
+        self.flows[cx.flow].has_return = true;
+        Some(graph::Kind::Return(value))
+    }
+
+    fn fail(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
+        let entry = map.get("fail")?;
+        let Value::Map(_) = &entry.node.value else {
+            let message = self.template(cx, &entry.node, "fail", Mode::Text)?;
+            return Some(graph::Kind::Fail(Fail { class: ErrorClass::ToolError, code: None, message }));
+        };
+        let map = self.table_map(&entry.node, &keys::FAIL)?;
+        let class = map.get("class").and_then(|entry| self.errors(&entry.node, "class").first().copied());
+        let code = self.optional_template(cx, map, "code");
+        let message = self.optional_template(cx, map, "message")?;
+        Some(graph::Kind::Fail(Fail { class: class.unwrap_or(ErrorClass::ToolError), code, message }))
+    }
+
+    fn human(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
+        let entry = map.get("human")?;
+        let map = self.table_map(&entry.node, &keys::HUMAN)?;
+        let form = match map.get("form") {
+            Some(entry) => self.read_type(cx.flow, &entry.node)?,
+            None => Type::fields([("ok", Type::boolean(), true)]),
+        };
+        let ask = self.optional_text(cx, map, "ask");
+        let to = self.optional_template(cx, map, "to");
+        let deadline = map.get("deadline").and_then(|entry| self.duration(&entry.node, "deadline"));
+        let on_deadline = self.on_deadline(cx, map, &form, "the form takes");
+        let mut escalate = Vec::new();
+        if let Some(entry) = map.get("escalate") {
+            for (rung, _) in self.table_maps(&entry.node, &keys::ESCALATE) {
+                escalate.push(Escalate {
+                    ask: self.optional_text(cx, rung, "ask"),
+                    to: self.optional_template(cx, rung, "to"),
+                    deadline: rung.get("deadline").and_then(|entry| self.duration(&entry.node, "deadline")),
+                });
+            }
+        }
+        if deadline.is_none() {
+            for key in ["on_deadline", "escalate"] {
+                if let Some(entry) = map.get(key) {
+                    let problem = Problem::new(codes::POINTLESS, entry.key, format!("`{key}` has no effect without `deadline`"));
+                    self.problem(problem.hint("add `deadline: 24h`"));
+                }
+            }
+        }
+        Some(graph::Kind::Human(Box::new(Human { ask: ask?, form, to, deadline, on_deadline, escalate })))
+    }
+
+    fn on_deadline(&mut self, cx: Cx, map: &Map, form: &Type, what: &str) -> OnDeadline {
+        let Some(entry) = map.get("on_deadline") else { return OnDeadline::Fail };
+        if entry.node.text() == Some("fail") {
+            return OnDeadline::Fail;
+        }
+        let want = Want::Type { ty: form.clone(), code: codes::MISFIT, what: what.to_owned() };
+        match self.value(cx, &entry.node, want, Places::default()) {
+            Some((value, _)) => OnDeadline::Answer(value),
+            None => OnDeadline::Fail,
+        }
+    }
+
+    fn wait(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
+        let entry = map.get("wait")?;
+        match &entry.node.value {
+            Value::Map(map) if !self.looks_braced(&entry.node) => self.wait_map(cx, map, &entry.node),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
+                self.wait_for(cx, &entry.node)
+            }
+        }
+    }
+
+    /// A duration, checked where it is written out.
+    fn wait_for(&mut self, cx: Cx, node: &Node) -> Option<graph::Kind> {
+        if let Some(text) = node.text()
+            && !text.contains("{{")
+        {
+            self.duration(node, "wait")?;
+        }
+        let (value, _) = self.value(cx, node, Want::Any, Places::default())?;
+        Some(graph::Kind::Wait(Wait::For(value)))
+    }
+
+    fn wait_map(&mut self, cx: Cx, map: &Map, node: &Node) -> Option<graph::Kind> {
+        self.known_keys(map, &[&keys::WAIT], "`wait`");
+        if let Some(entry) = map.get("for") {
+            return self.wait_for(cx, &entry.node);
+        }
+        if let Some(entry) = map.get("until") {
+            let (value, _) = self.value(cx, &entry.node, Want::Any, Places::default())?;
+            return Some(graph::Kind::Wait(Wait::Until(value)));
+        }
+        let Some(entry) = map.get("signal") else {
+            let problem = Problem::new(codes::MISSING_KEY, node.span, "`wait` has one of `for`, `until` and `signal`");
+            self.problem(problem.hint("write `wait: 5m`, `wait: { until: … }` or `wait: { signal: NAME }`"));
+            return None;
+        };
+        let name = self.plain_text(&entry.node, "signal")?;
+        let signals = &self.flows[cx.flow].signals;
+        let Some(ty) = signals.get(name).cloned() else {
+            let known: Vec<&str> = signals.keys().map(|name| &**name).collect();
+            let hint = match nearest(name, known.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("declare it at the top of the flow: `signals: {{ {name}: {{ text: string }} }}`"),
+            };
+            self.problem(Problem::new(codes::UNKNOWN_NAME, entry.node.span, format!("there is no signal `{name}`")).hint(hint));
+            return None;
+        };
+        self.flows[cx.flow].signals_used.push(name.to_owned());
+        let deadline = map.get("deadline").and_then(|entry| self.duration(&entry.node, "deadline"));
+        let on_deadline = self.on_deadline(cx, map, &ty, "the signal is");
+        Some(graph::Kind::Wait(Wait::Signal { name: name.into(), deadline, on_deadline }))
+    }
+
+    /// `run:` in its two forms. The map form's own keys win over those on the step.
+    pub(crate) fn program(&mut self, cx: Cx, map: &Map) -> Option<RunProgram> {
+        let entry = map.get("run")?;
+        let inner = match &entry.node.value {
+            Value::Map(inner) if !inner.contains_key("file") && !self.looks_braced(&entry.node) => {
+                self.known_keys(inner, &[&keys::PROGRAM], "`run`");
+                Some(inner)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
+        };
+        let (program, is_data) = match inner {
+            None => (Program::Shell(self.text(cx, &entry.node, "run", Mode::Shell)?), false),
+            Some(inner) => self.program_of(cx, inner, &entry.node)?,
+        };
+        let get = |key: &str| inner.and_then(|inner| inner.get(key)).or_else(|| map.get(key)).map(|entry| &entry.node);
+        let with = get("with").and_then(|node| self.value(cx, node, Want::Any, Places::default())).map(|(value, _)| value);
+        if let Some(map) = get("env").and_then(Node::map) {
+            for (name, entry) in map {
+                self.refuse_named_secret(name, &entry.node);
+            }
+        }
+        let env = get("env").and_then(|node| self.values(cx.with_secrets(), node, "env")).unwrap_or_default();
+        let cwd = get("cwd").and_then(|node| self.template(cx, node, "cwd", Mode::Text));
+        let ok = get("ok").map(|node| self.exit_codes(node)).unwrap_or_else(|| vec![0]);
+        let mut files = IndexMap::new();
+        for (name, entry) in get("files").and_then(|node| self.map(node, "files")).into_iter().flatten() {
+            if let Some(path) = self.template(cx, &entry.node, "files", Mode::Text) {
+                files.insert(name.as_str().into(), path);
+            }
+        }
+        let sandbox = get("sandbox").and_then(|node| self.choice(node, "sandbox", &["none", "workspace", "strict"]));
+        let sandbox = match sandbox {
+            Some("workspace") => Sandbox::Workspace,
+            Some("strict") => Sandbox::Strict,
+            Some(_) => Sandbox::None,
+            None if is_data => Sandbox::Workspace,
+            None => Sandbox::None,
+        };
+        let limits = self.process_limits(get("limits"));
+        Some(RunProgram { program, with, env, cwd, ok, files, sandbox, limits })
+    }
+
+    /// The program of a map form, and whether it is data.
+    fn program_of(&mut self, cx: Cx, map: &Map, node: &Node) -> Option<(Program, bool)> {
+        const PROGRAMS: [&str; 4] = ["shell", "python", "node", "program"];
+        let given: Vec<&str> = PROGRAMS.into_iter().filter(|key| map.contains_key(*key)).collect();
+        let [key] = given.as_slice() else {
+            let problem = Problem::new(codes::MISSING_KEY, node.span, "`run` has one of `shell`, `python`, `node` and `program`");
+            self.problem(problem.hint("write `run: { python: \"print(args)\", with: { … } }`"));
+            return None;
+        };
+        let entry = &map[*key];
+        match *key {
+            "shell" => Some((Program::Shell(self.text(cx, &entry.node, "shell", Mode::Shell)?), false)),
+            "program" => {
+                let (value, _) = self.value(cx, &entry.node, Want::Any, Places::default())?;
+                Some((Program::Command(value), false))
+            }
+            language => self.source_program(cx, language, &entry.node),
+        }
+    }
+
+    fn source_program(&mut self, cx: Cx, language: &str, node: &Node) -> Option<(Program, bool)> {
+        let python = language == "python";
+        if let Value::Map(map) = &node.value {
+            if map.contains_key("code") {
+                self.table_map(node, &keys::CODE);
+                let (value, _) = self.value(cx, &map["code"].node, Want::Any, Places::default())?;
+                return Some((if python { Program::PythonCode(value) } else { Program::NodeCode(value) }, true));
+            }
+            if map.contains_key("file") {
+                self.table_map(node, &keys::FILE);
+                let (_, content) = self.file_node(cx.flow, map)?;
+                let source: Arc<str> = content.text().unwrap_or_default().into();
+                return Some((if python { Program::Python(source) } else { Program::Node(source) }, false));
+            }
+        }
+        let Some(source) = node.text() else {
+            self.shape(node, language, "source text, `{ file: … }` or `{ code: … }`");
+            return None;
+        };
+        if let Some(start) = source.find("{{")
+            && let Some(length) = source[start..].find("}}")
+        {
+            let span = self.at(node, start..start + length + 2);
+            let name = if python { "Python" } else { "Node" };
+            let problem = Problem::new(codes::SOURCE_TEMPLATE, span, format!("`{{{{ }}}}` does nothing in {name} source"));
+            let access = if python { "`args[\"name\"]`" } else { "`args.name`" };
+            self.problem(problem.hint(format!("hand the value in by `with: {{ name: … }}` and read {access}")));
+        }
+        Some((if python { Program::Python(source.into()) } else { Program::Node(source.into()) }, false))
+    }
+
+    fn exit_codes(&mut self, node: &Node) -> Vec<i32> {
+        let items = match &node.value {
+            Value::List(items) => items.as_slice(),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(_) => std::slice::from_ref(node),
+        };
+        let mut codes = Vec::new();
+        for item in items {
+            codes.extend(self.integer(item, "ok", -255, 255).map(|code| code as i32));
+        }
+        codes
+    }
+
+    fn process_limits(&mut self, node: Option<&Node>) -> ProcessLimits {
+        let mut limits = ProcessLimits {
+            cpu_seconds: CPU_SECONDS_DEFAULT,
+            memory_bytes: MEMORY_BYTES_DEFAULT,
+            output_bytes: OUTPUT_BYTES_DEFAULT,
+            file_bytes: FILE_BYTES_DEFAULT,
+        };
+        let Some(map) = node.and_then(|node| self.table_map(node, &keys::LIMITS)) else { return limits };
+        if let Some(cpu) = map.get("cpu").and_then(|entry| self.duration(&entry.node, "cpu")) {
+            limits.cpu_seconds = cpu.div_ceil(1000).max(1);
+        }
+        for (key, limit) in [
+            ("memory", &mut limits.memory_bytes),
+            ("output", &mut limits.output_bytes),
+            ("file", &mut limits.file_bytes),
+        ] {
+            if let Some(bytes) = map.get(key).and_then(|entry| self.format(&entry.node, key, formats::bytes, "512MiB")) {
+                *limit = bytes;
+            }
+        }
+        limits
+    }
+}

@@ -1,0 +1,122 @@
+//! From an offset in a scalar's value back to the source.
+//!
+//! Folding, chomping, indentation and escapes change only white space and escapes: the other characters of a value stand in the source
+//! in the same order. So the n-th of them here is the n-th of them there, whatever the style. Computed only when a problem is reported.
+
+use super::json::hex4;
+use super::node::{Node, Style};
+use crate::lang::source::Span;
+
+/// The span in the source of a range of bytes in a text node's value. `source` is the text of the node's file.
+pub(crate) fn locate(source: &str, node: &Node, range: std::ops::Range<usize>) -> Span {
+    let Some(value) = node.text() else { return node.span };
+    let Some(raw) = source.get(node.span.range()) else { return node.span };
+    let places = places(raw, node.style);
+    let solid = || value.char_indices().filter(|(_, c)| !is_blank(*c)).enumerate();
+    let first = solid().find(|(_, (at, _))| *at >= range.start);
+    let last = solid().take_while(|(_, (at, _))| *at < range.end.max(range.start + 1)).last();
+    let base = node.span.start as usize;
+    let start = first.and_then(|(ordinal, _)| places.get(ordinal));
+    let end = last.and_then(|(ordinal, _)| places.get(ordinal));
+    match (start, end) {
+        (Some(start), Some(end)) if start.0 < end.1 => Span::new(node.span.file, base + start.0, base + end.1),
+        (Some(start), _) => Span::new(node.span.file, base + start.0, base + start.1),
+        (None, Some(end)) => Span::new(node.span.file, base + end.1, base + end.1),
+        (None, None) => node.span,
+    }
+}
+
+fn is_blank(c: char) -> bool {
+    matches!(c, ' ' | '\t' | '\r' | '\n')
+}
+
+/// Start and end in the raw scalar of each of its characters that is not white space.
+fn places(raw: &str, style: Style) -> Vec<(usize, usize)> {
+    match style {
+        // A block's span starts at its content, after the line with the `|`.
+        Style::Plain { .. } | Style::Tree | Style::Block => solid(raw),
+        Style::Single => {
+            let mut out = Vec::new();
+            let mut chars = raw.char_indices().skip(1).peekable();
+            while let Some((at, c)) = chars.next() {
+                if c == '\'' {
+                    if chars.next_if(|(_, next)| *next == '\'').is_none() {
+                        break;
+                    }
+                    out.push((at, at + 2));
+                } else if !is_blank(c) {
+                    out.push((at, at + c.len_utf8()));
+                }
+            }
+            out
+        }
+        Style::Double => double(raw),
+    }
+}
+
+fn solid(raw: &str) -> Vec<(usize, usize)> {
+    raw.char_indices().filter(|(_, c)| !is_blank(*c)).map(|(at, c)| (at, at + c.len_utf8())).collect()
+}
+
+fn double(raw: &str) -> Vec<(usize, usize)> {
+    let mut out = Vec::new();
+    let mut at = 1;
+    while let Some(c) = raw.get(at..).and_then(|rest| rest.chars().next()) {
+        let (blank, len) = match c {
+            '"' => break,
+            '\\' => escape(raw, at),
+            c => (is_blank(c), c.len_utf8()),
+        };
+        if !blank {
+            out.push((at, at + len));
+        }
+        at += len;
+    }
+    out
+}
+
+/// Whether an escape stands for white space, and its length in bytes.
+fn escape(raw: &str, at: usize) -> (bool, usize) {
+    let Some(sign) = raw[at + 1..].chars().next() else { return (true, 1) };
+    let code = |digits: usize| raw.get(at + 2..at + 2 + digits).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let blank = |code: Option<u32>| code.and_then(char::from_u32).is_some_and(is_blank);
+    match sign {
+        'n' | 'r' | 't' | ' ' | '\n' | '\r' | '\t' => (true, 2),
+        'x' => (blank(code(2)), 4),
+        'u' => {
+            let pair = hex4(raw, at + 2).is_some_and(|high| (0xd800..0xdc00).contains(&high));
+            (blank(code(4)), if pair { 12 } else { 6 })
+        }
+        'U' => (blank(code(8)), 10),
+        other => (false, 1 + other.len_utf8()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::lang::source::FileId;
+    use crate::lang::tree::{TextLimits, parse};
+
+    /// The text in the source that a word of the value under `key` maps to.
+    fn mapped(source: &str, word: &str) -> String {
+        let (root, problems) = parse(FileId(0), "f.yaml", source, &TextLimits::default());
+        assert_eq!(problems, Vec::new());
+        let root = root.expect("parses");
+        let node = root.get("k").expect("has k");
+        let at = node.text().expect("text").find(word).expect("the word is in the value");
+        let span = super::locate(source, node, at..at + word.len());
+        format!("{}@{}", &source[span.range()], span.start)
+    }
+
+    #[test]
+    fn offsets_in_every_scalar_style_map_back_to_the_source() {
+        assert_eq!(mapped("k: a {{ b.c }} d", "b.c"), "b.c@8");
+        assert_eq!(mapped("k: 'it''s {{ b.c }}'", "b.c"), "b.c@13");
+        assert_eq!(mapped("k: \"\\u00e4\\n\\t{{ b.c }}\"", "b.c"), "b.c@17");
+        assert_eq!(mapped("k: |\n  one\n\n   two {{ b.c }}\n", "b.c"), "b.c@22");
+        assert_eq!(mapped("k: >-\n  one\n  two\n\n  {{ b.c }}\n", "b.c"), "b.c@25");
+        assert_eq!(mapped("k: one\n  two {{ b.c }}\n", "b.c"), "b.c@16");
+        assert_eq!(mapped("{\"k\": \"\\ud83d\\ude00 b.c\"}", "b.c"), "b.c@20");
+        assert_eq!(mapped("ä: 1\nk: ö {{ b.c }}", "b.c"), "b.c@15");
+    }
+}

@@ -16,7 +16,7 @@ use super::draws::Drawer;
 use super::filters::{self, Filter};
 use super::functions::Function;
 use super::ops;
-use super::path::{lacks, look_up, step_into, unknown};
+use super::path::{character, lacks, look_up, step_into, unknown};
 use super::predicates::Test;
 use super::scope::{EvalError, Lookup, Scope};
 use super::{DrawKind, PathStep};
@@ -29,6 +29,9 @@ static NULL: Value = Value::Null;
 pub(crate) fn boolean(value: bool) -> &'static Value {
     if value { &TRUE } else { &FALSE }
 }
+
+/// Levels of nesting of a value that an expression makes; what is stored must be readable again.
+pub const VALUE_DEPTH_MAX: usize = 100;
 
 /// What a node evaluates to.
 #[derive(Clone, Copy)]
@@ -130,6 +133,16 @@ impl<'v> Evaluator<'v> {
         }
     }
 
+    /// Keeps a new value and charges for what it takes, so that values cannot grow faster than fuel burns.
+    pub(crate) fn make(&mut self, at: At, value: Value) -> Result<&'v Value, EvalError> {
+        let Some(weight) = ops::weight(&value, VALUE_DEPTH_MAX) else {
+            let message = format!("the value is nested deeper than {VALUE_DEPTH_MAX} levels");
+            return Err(fail(at, message));
+        };
+        self.spend(at, weight)?;
+        Ok(self.keep(value))
+    }
+
     fn missing(&self, at: At, sentence: String) -> Item<'v> {
         match self.keep(Value::String(sentence)) {
             Value::String(sentence) => Item::Missing(sentence, at),
@@ -191,9 +204,9 @@ impl<'v> Evaluator<'v> {
             }
             Kind::List(items) => {
                 let items = self.values(items)?.into_iter().cloned().collect();
-                Ok(Item::Value(self.keep(Value::Array(items))))
+                self.make(node.at, Value::Array(items)).map(Item::Value)
             }
-            Kind::Object(fields) => self.object(fields),
+            Kind::Object(fields) => self.object(fields, node.at),
         }
     }
 
@@ -257,9 +270,9 @@ impl<'v> Evaluator<'v> {
         self.draws.draw(kind)
     }
 
-    fn made(&self, at: At, made: Result<Value, String>) -> Result<Item<'v>, EvalError> {
+    fn made(&mut self, at: At, made: Result<Value, String>) -> Result<Item<'v>, EvalError> {
         match made {
-            Ok(value) => Ok(Item::Value(self.keep(value))),
+            Ok(value) => self.make(at, value).map(Item::Value),
             Err(message) => Err(fail(at, message)),
         }
     }
@@ -322,10 +335,13 @@ impl<'v> Evaluator<'v> {
             };
         };
         for step in steps {
-            match step_into(value, step) {
-                Some(next) => value = next,
-                None => return self.missing(at, lacks(value, step)),
-            }
+            value = match step_into(value, step) {
+                Some(next) => next,
+                None => match character(value, step) {
+                    Some(char) => self.keep(char),
+                    None => return self.missing(at, lacks(value, step)),
+                },
+            };
         }
         Item::Value(value)
     }
@@ -501,10 +517,10 @@ impl<'v> Evaluator<'v> {
     ) -> Result<Item<'v>, EvalError> {
         let input = self.value(input)?;
         let args = self.args(args)?;
-        self.spend(at, filters::cost(input, &args))?;
+        self.spend(at, filters::cost(filter, input, &args))?;
         match (filter.run)(input, &args) {
             Ok(filters::Out::Same(value)) => Ok(Item::Value(value)),
-            Ok(filters::Out::Made(value)) => Ok(Item::Value(self.keep(value))),
+            Ok(filters::Out::Made(value)) => self.make(at, value).map(Item::Value),
             Ok(filters::Out::Nothing(sentence)) => {
                 Ok(self.missing(at, format!("`{}`: {sentence}", filter.name)))
             }
@@ -529,7 +545,7 @@ impl<'v> Evaluator<'v> {
         Ok(Values { named, rest, extra })
     }
 
-    fn object(&mut self, fields: &'v [(Node, Node)]) -> Result<Item<'v>, EvalError> {
+    fn object(&mut self, fields: &'v [(Node, Node)], at: At) -> Result<Item<'v>, EvalError> {
         let mut object = Map::new();
         for (key, value) in fields {
             let name = match self.value(key)? {
@@ -541,7 +557,7 @@ impl<'v> Evaluator<'v> {
             };
             object.insert(name, self.value(value)?.clone());
         }
-        Ok(Item::Value(self.keep(Value::Object(object))))
+        self.make(at, Value::Object(object)).map(Item::Value)
     }
 }
 

@@ -42,6 +42,7 @@ use serde_json::Value;
 
 pub use ast::{CompareOp, MathOp};
 pub use draws::{DrawKind, DrawSource, Draws, SeededDraws};
+pub use eval::VALUE_DEPTH_MAX;
 pub use parse::{BLOCK_DEPTH_MAX, SOURCE_BYTES_MAX, TAG_TOKENS_MAX, TAGS_MAX};
 pub use quote::{HandQuoted, Quote};
 pub use scope::{EmptyScope, EvalError, Lookup, ObjectScope, Scope, SyntaxError};
@@ -269,11 +270,16 @@ impl Expr {
         let (found, taken) = path::look_up(scope, root);
         match found {
             Lookup::Value(whole) => {
-                let mut value = whole.json();
+                let (mut value, mut char);
+                value = whole.json();
                 for step in &reference.path[taken..] {
                     value = match path::step_into(value, step) {
-                        Some(value) => value,
-                        None => return Err(eval::fail(at, path::lacks(value, step))),
+                        Some(next) => next,
+                        None => {
+                            let found = path::character(value, step);
+                            char = found.ok_or_else(|| eval::fail(at, path::lacks(value, step)))?;
+                            &char
+                        }
                     };
                 }
                 Ok(take(&whole, value))

@@ -41,6 +41,29 @@ pub(crate) fn length(value: &Value) -> usize {
     }
 }
 
+/// Bytes of text that weigh as much as one value.
+const TEXT_BYTES_PER_WEIGHT: usize = 64;
+
+/// How much there is of a value, in values; `None` if it is nested deeper than allowed.
+pub(crate) fn weight(value: &Value, depth: usize) -> Option<usize> {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => Some(1),
+        Value::String(text) => Some(1 + text.len() / TEXT_BYTES_PER_WEIGHT),
+        Value::Array(items) => {
+            let depth = depth.checked_sub(1)?;
+            items
+                .iter()
+                .try_fold(1, |sum, item| Some(sum + weight(item, depth)?))
+        }
+        Value::Object(fields) => {
+            let depth = depth.checked_sub(1)?;
+            fields
+                .values()
+                .try_fold(1, |sum, field| Some(sum + weight(field, depth)?))
+        }
+    }
+}
+
 /// A value printed into text: texts as they are, everything else as compact JSON.
 pub(crate) fn print(value: &Value, out: &mut String) {
     match value {

@@ -31,6 +31,20 @@ pub(crate) fn step_into<'j>(value: &'j Value, step: &PathStep) -> Option<&'j Val
     }
 }
 
+/// One character of a text: a new value, and so not a step into an old one.
+pub(crate) fn character(value: &Value, step: &PathStep) -> Option<Value> {
+    let (Value::String(text), PathStep::Index(index)) = (value, step) else {
+        return None;
+    };
+    let found = match usize::try_from(*index) {
+        Ok(index) => text.chars().nth(index),
+        Err(_) => text
+            .chars()
+            .nth_back(usize::try_from(index.checked_neg()? - 1).ok()?),
+    };
+    found.map(|char| Value::String(char.to_string()))
+}
+
 /// The sentence for a name that nobody has.
 pub(crate) fn unknown(root: &Root) -> String {
     match &root.member {
@@ -51,6 +65,10 @@ pub(crate) fn lacks(value: &Value, step: &PathStep) -> String {
         }
         (Value::Array(items), PathStep::Index(index)) => {
             format!("the list has {} items, so none at {index}", items.len())
+        }
+        (Value::String(text), PathStep::Index(index)) => {
+            let length = text.chars().count();
+            format!("the string has {length} characters, so none at {index}")
         }
         (other, PathStep::Key(key)) => format!("{} has no field `{key}`", ops::a_kind(other)),
         (other, PathStep::Index(index)) => format!("{} has no item {index}", ops::a_kind(other)),

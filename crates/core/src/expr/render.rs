@@ -89,7 +89,8 @@ impl<'v> Evaluator<'v> {
             } => {
                 let mut text = String::new();
                 let flow = self.run(body, Mode::Text, &mut text)?;
-                self.locals[*capture] = Some(Item::Value(self.keep(Value::String(text))));
+                let at = At { start: 0, end: 0 };
+                self.locals[*capture] = Some(Item::Value(self.make(at, Value::String(text))?));
                 return if flow == Flow::Next {
                     self.statement(then, mode, out)
                 } else {
@@ -205,7 +206,7 @@ impl<'v> Evaluator<'v> {
                 };
                 let mut fields = fields.clone();
                 fields.insert(key.clone(), value.clone());
-                self.locals[*slot] = Some(Item::Value(self.keep(Value::Object(fields))));
+                self.locals[*slot] = Some(Item::Value(self.make(at, Value::Object(fields))?));
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use minijinja::value::Serde;
 use minijinja::{Environment, Value as Jinja};
 use serde_json::Value;
 
@@ -9,7 +10,14 @@ use super::{Filter, Out};
 use crate::expr::eval::Values;
 use crate::expr::shape::ValueKind;
 
-static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(Environment::new);
+/// Operations of one filter, as minijinja counts them.
+const FUEL: u64 = 1_000_000;
+
+static ENVIRONMENT: LazyLock<Environment<'static>> = LazyLock::new(|| {
+    let mut environment = Environment::new();
+    environment.set_fuel(Some(FUEL));
+    environment
+});
 
 pub(super) static FILTERS: &[Filter] = &[
     Filter::new(
@@ -89,20 +97,5 @@ fn run<'v>(name: &str, input: &'v Value, args: &Values<'v>) -> Result<Out<'v>, S
 }
 
 fn from_json(value: &Value) -> Jinja {
-    match value {
-        Value::Null => Jinja::from(()),
-        Value::Bool(value) => Jinja::from(*value),
-        Value::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => Jinja::from(number),
-            (None, Some(number)) => Jinja::from(number),
-            (None, None) => Jinja::from(number.as_f64().unwrap_or(f64::NAN)),
-        },
-        Value::String(text) => Jinja::from(text.as_str()),
-        Value::Array(items) => items.iter().map(from_json).collect(),
-        Value::Object(fields) => Jinja::from_pairs(
-            fields
-                .iter()
-                .map(|(key, value)| (key.as_str(), from_json(value))),
-        ),
-    }
+    Jinja::from(Serde(value))
 }

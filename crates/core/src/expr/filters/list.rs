@@ -19,7 +19,8 @@ pub(super) static FILTERS: &[Filter] = &[
         ValueKind::List,
         map,
     )
-    .rest(),
+    .rest()
+    .multiplies(),
     Filter::new("reject", &["test"], 0, ValueKind::List, |value, args| {
         select(value, args, false)
     })

@@ -40,6 +40,8 @@ pub(crate) struct Filter {
     pub(crate) rest: bool,
     /// Takes any keyword as data.
     pub(crate) extra: bool,
+    /// Repeats its arguments for the parts of its input, so that it can make far more than it is given.
+    pub(crate) multiplies: bool,
     pub(crate) returns: ValueKind,
     pub(crate) run: Run,
 }
@@ -64,6 +66,7 @@ impl Filter {
             required,
             rest: false,
             extra: false,
+            multiplies: false,
             returns,
             run,
         }
@@ -71,6 +74,11 @@ impl Filter {
 
     const fn rest(mut self) -> Self {
         self.rest = true;
+        self
+    }
+
+    const fn multiplies(mut self) -> Self {
+        self.multiplies = true;
         self
     }
 
@@ -115,19 +123,26 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 /// Bytes of text that cost one unit of fuel.
 const TEXT_BYTES_PER_FUEL: usize = 64;
 
-/// What running a filter costs: the size of what it is given.
-pub(crate) fn cost(input: &Value, args: &Values<'_>) -> usize {
-    let size = |value: &Value| match value {
+/// What running a filter costs before it runs: the size of what it is given.
+pub(crate) fn cost(filter: &Filter, input: &Value, args: &Values<'_>) -> usize {
+    let sum = |size: fn(&Value) -> usize| -> usize {
+        args.named
+            .iter()
+            .flatten()
+            .chain(&args.rest)
+            .map(|value| size(value))
+            .sum()
+    };
+    let spent = |value: &Value| match value {
         Value::String(text) => text.len() / TEXT_BYTES_PER_FUEL,
         other => ops::length(other),
     };
-    let named = args
-        .named
-        .iter()
-        .flatten()
-        .map(|value| size(value))
-        .sum::<usize>();
-    size(input) + named + args.rest.iter().map(|value| size(value)).sum::<usize>()
+    let product = if filter.multiplies {
+        ops::length(input).saturating_mul(sum(ops::length)) / TEXT_BYTES_PER_FUEL
+    } else {
+        0
+    };
+    spent(input) + sum(spent) + product
 }
 
 impl<'v> Values<'v> {

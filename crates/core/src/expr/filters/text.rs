@@ -16,14 +16,15 @@ pub(super) static FILTERS: &[Filter] = &[
         0,
         ValueKind::String,
         join,
-    ),
+    )
+    .multiplies(),
     Filter::new("lines", &[], 0, ValueKind::List, |value, _| {
         Ok(Out::Made(a_text(value)?.lines().map(Value::from).collect()))
     }),
     Filter::new("lower", &[], 0, ValueKind::String, |value, _| {
         made(a_text(value)?.to_lowercase())
     }),
-    Filter::new("replace", &["old", "new"], 2, ValueKind::String, replace),
+    Filter::new("replace", &["old", "new"], 2, ValueKind::String, replace).multiplies(),
     Filter::new("split", &["separator", "max"], 0, ValueKind::List, split),
     Filter::new("string", &[], 0, ValueKind::String, string),
     Filter::new("to_json", &["indent"], 0, ValueKind::String, to_json),

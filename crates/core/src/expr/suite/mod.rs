@@ -1,6 +1,7 @@
 //! The rules of expressions, one table for each.
 
 mod book;
+mod jinja;
 mod parsing;
 mod templates;
 
@@ -112,6 +113,9 @@ fn operators_work_on_values_of_one_kind_and_refuse_others() {
         ("list[0]", Ok(json!(3))),
         ("list[-1]", Ok(json!(2))),
         ("list[1:]", Ok(json!([1, 2]))),
+        ("name[0]", Ok(json!("A"))),
+        ("name[-1]", Ok(json!("a"))),
+        ("(name ~ name)[3]", Ok(json!("A"))),
         ("name[:2]", Ok(json!("Ad"))),
         ("obj.a['c']", Ok(json!("deep"))),
         ("obj['a']['c']", Ok(json!("deep"))),
@@ -142,6 +146,10 @@ fn what_is_not_there_is_an_error_with_its_place_unless_guarded() {
         ("1 + obj.z", Err("4: the object has no field `z`")),
         ("obj.z == 1", Err("0: the object has no field `z`")),
         ("name.first", Err("0: a string has no field `first`")),
+        (
+            "name[3]",
+            Err("0: the string has 3 characters, so none at 3"),
+        ),
         ("nil.x", Err("0: null has no field `x`")),
         ("list[7]", Err("0: the list has 3 items, so none at 7")),
         ("nobody", Err("0: `nobody` is not known here")),
@@ -280,6 +288,17 @@ fn an_evaluation_ends_within_its_fuel() {
     assert_eq!(eval("'ab' * 1000"), spent);
     assert_eq!(eval("'ab' * 9223372036854775807"), spent);
     assert_eq!(eval("list * 1000"), spent);
+    assert_eq!(eval("('x' * 900) | replace('x', 'y' * 900)"), spent);
+    assert_eq!(eval("(range(300) | map('put', 'a', 1)) | length"), {
+        Err("`map`: expected an object, got an integer".to_owned())
+    });
+    for huge in [
+        "'%999999999d' | format(1)",
+        "'a' | indent(999999999, true)",
+        "[1] | slice(999999999)",
+    ] {
+        assert!(eval(huge).is_err(), "{huge}");
+    }
     assert_eq!(eval("range(3)"), Ok(json!([0, 1, 2])));
     let render = |source: &str| {
         let template = Template::parse(source, Mode::Text)
@@ -289,6 +308,11 @@ fn an_evaluation_ends_within_its_fuel() {
             .render(&world(), &mut Draws::refuse())
             .map_err(|error| error.to_string())
     };
+    let doubling = "{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}";
+    assert_eq!(
+        render(doubling),
+        Err("the expression takes more than 1000 operations".to_owned())
+    );
     let loops = "{% for a in range(40) %}{% for b in range(40) %}{% endfor %}{% endfor %}";
     assert_eq!(
         render(loops),
@@ -299,6 +323,14 @@ fn an_evaluation_ends_within_its_fuel() {
         render(long),
         Err("the text is longer than 100 bytes".to_owned())
     );
+}
+
+#[test]
+fn a_value_that_could_not_be_read_again_is_not_made() {
+    let deep =
+        "{% set ns = namespace(x=1) %}{% for i in range(200) %}{% set ns.x = [ns.x] %}{% endfor %}";
+    let refused = Err("68: the value is nested deeper than 100 levels".to_owned());
+    assert_eq!(render(deep, Mode::Text), refused);
 }
 
 #[test]

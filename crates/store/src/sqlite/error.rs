@@ -1,0 +1,70 @@
+//! From SQLite's error codes to the port's errors.
+
+use std::fmt;
+
+use ravel_core::port_store::Error;
+use rusqlite::ErrorCode;
+
+/// What was being done, for the messages of errors.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Context<D> {
+    what: D,
+}
+
+/// SQLite's extended code for a file that ends before a page that it should hold.
+const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
+
+impl<D: fmt::Display> Context<D> {
+    pub(super) const fn new(what: D) -> Self {
+        Self { what }
+    }
+
+    pub(super) fn error(&self, error: &rusqlite::Error) -> Error {
+        let what = &self.what;
+        let damaged = || Error::Damaged {
+            what: format!("{what}: {error}"),
+        };
+        let other = || Error::Io {
+            message: format!("{what}: {error}"),
+        };
+        let Some(code) = error.sqlite_error_code() else {
+            return match error {
+                // A column holds what we never write.
+                rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::Utf8Error(..) => damaged(),
+                _ => other(),
+            };
+        };
+        match code {
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged(),
+            ErrorCode::SystemIoFailure
+                if error.sqlite_extended_error_code() == Some(SHORT_READ) =>
+            {
+                damaged()
+            }
+            ErrorCode::DiskFull => Error::Full {
+                message: format!("{what}: {error}"),
+            },
+            ErrorCode::ReadOnly => Error::Io {
+                message: format!("{what}: the store's file is read-only"),
+            },
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => Error::Io {
+                message: format!("{what}: another process keeps the store locked"),
+            },
+            _ => other(),
+        }
+    }
+}
+
+/// `.context("reading run x")?` on results of SQLite.
+pub(super) trait ResultExt<T> {
+    fn context(self, what: impl fmt::Display) -> Result<T, Error>;
+}
+
+impl<T> ResultExt<T> for rusqlite::Result<T> {
+    fn context(self, what: impl fmt::Display) -> Result<T, Error> {
+        self.map_err(|error| Context::new(what).error(&error))
+    }
+}

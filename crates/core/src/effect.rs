@@ -67,25 +67,45 @@ impl Outcome {
     /// The effect took place and gave a value.
     #[must_use]
     pub fn done(value: Val) -> Self {
-        Self { fate: Fate::Done, result: Ok(value), usage: Usage::default(), meta: None }
+        Self {
+            fate: Fate::Done,
+            result: Ok(value),
+            usage: Usage::default(),
+            meta: None,
+        }
     }
 
     /// The effect took place and the result is a failure.
     #[must_use]
     pub fn done_with(failure: Failure) -> Self {
-        Self { fate: Fate::Done, result: Err(failure), usage: Usage::default(), meta: None }
+        Self {
+            fate: Fate::Done,
+            result: Err(failure),
+            usage: Usage::default(),
+            meta: None,
+        }
     }
 
     /// Certainly nothing happened.
     #[must_use]
     pub fn not_done(failure: Failure) -> Self {
-        Self { fate: Fate::NotDone, result: Err(failure), usage: Usage::default(), meta: None }
+        Self {
+            fate: Fate::NotDone,
+            result: Err(failure),
+            usage: Usage::default(),
+            meta: None,
+        }
     }
 
     /// It may have happened.
     #[must_use]
     pub fn unknown(failure: Failure) -> Self {
-        Self { fate: Fate::Unknown, result: Err(failure), usage: Usage::default(), meta: None }
+        Self {
+            fate: Fate::Unknown,
+            result: Err(failure),
+            usage: Usage::default(),
+            meta: None,
+        }
     }
 
     /// The same outcome with what it used.
@@ -137,12 +157,23 @@ impl Usage {
         self.output_tokens += other.output_tokens;
         self.cost_microusd += other.cost_microusd;
     }
+
+    /// Takes back what was added before.
+    pub fn sub(&mut self, other: &Self) {
+        self.input_tokens -= other.input_tokens;
+        self.cached_tokens -= other.cached_tokens;
+        self.output_tokens -= other.output_tokens;
+        self.cost_microusd -= other.cost_microusd;
+    }
 }
 
 /// The closed list of error classes that users match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the names are the documentation; docs/reference lists each with its meaning")]
+#[expect(
+    missing_docs,
+    reason = "the names are the documentation; docs/reference lists each with its meaning"
+)]
 pub enum ErrorClass {
     InvalidInput,
     InvalidOutput,
@@ -229,7 +260,11 @@ impl ErrorClass {
     pub const fn is_transient(self) -> bool {
         matches!(
             self,
-            Self::Timeout | Self::RateLimited | Self::Overloaded | Self::Unavailable | Self::Crashed | Self::ToolError
+            Self::Timeout
+                | Self::RateLimited
+                | Self::Overloaded
+                | Self::Unavailable
+                | Self::Crashed
         )
     }
 }
@@ -264,7 +299,14 @@ pub struct Failure {
 impl Failure {
     /// A failure with a class and one sentence.
     pub fn new(class: ErrorClass, message: impl Into<Arc<str>>) -> Self {
-        Self { class, code: None, message: message.into(), step: None, data: None, retry_after_ms: None }
+        Self {
+            class,
+            code: None,
+            message: message.into(),
+            step: None,
+            data: None,
+            retry_after_ms: None,
+        }
     }
 
     /// The same failure with a code.

@@ -63,6 +63,8 @@ pub enum Slot {
     Item,
     /// The value that its gates looked at.
     Candidate,
+    /// The value that a `return` gave a flow.
+    Returned,
 }
 
 impl Slot {
@@ -112,7 +114,7 @@ pub enum Skip {
 }
 
 /// What an open question is about.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Topic {
     /// A `human` step.
@@ -251,6 +253,18 @@ pub enum Event {
         at: Millis,
         /// Why the last one did not do.
         error: Failure,
+    },
+    /// A gate that is a leaf of its own (`run`, `judge`) began.
+    GateStarted {
+        /// Whose value.
+        node: Node,
+        /// Position in `gates`.
+        gate: u32,
+    },
+    /// The `check` of an uncertain effect began.
+    CheckStarted {
+        /// Whose effect.
+        node: Node,
     },
     /// A gate looked at a value.
     GateJudged {

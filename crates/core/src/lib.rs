@@ -7,5 +7,6 @@ pub mod graph;
 pub mod lang;
 pub mod port;
 pub mod port_store;
+pub mod run;
 pub mod types;
 pub mod value;

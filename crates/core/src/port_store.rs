@@ -270,7 +270,12 @@ pub trait Listing: Send + Sync {
     ///
     /// # Errors
     /// Errors of the disk.
-    fn collect(&self, before: Millis, keep_newest: usize, dry_run: bool) -> Result<Collected, Error>;
+    fn collect(
+        &self,
+        before: Millis,
+        keep_newest: usize,
+        dry_run: bool,
+    ) -> Result<Collected, Error>;
 }
 
 /// What retention removed.
@@ -361,7 +366,10 @@ impl fmt::Display for Error {
             Self::Damaged { what } => write!(f, "the store is damaged: {what}"),
             Self::Full { message } => write!(f, "no space is left for the store: {message}"),
             Self::Newer { found, known } => {
-                write!(f, "the store has format {found}, this program knows up to {known}")
+                write!(
+                    f,
+                    "the store has format {found}, this program knows up to {known}"
+                )
             }
             Self::Io { message } => write!(f, "the store failed: {message}"),
         }

@@ -7,33 +7,55 @@ use ravel_core::lang::{Bundle, TextLimits};
 
 /// The flows of a folder below `tests`, by name; each with the other files of the folder at hand.
 fn flows(folder: &str) -> Vec<(String, Result<Bundle, String>)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(folder);
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(folder);
     let mut files = BTreeMap::new();
     collect(&root, &root, &mut files);
     let flows = files.keys().filter(|path| !path.contains('/'));
     flows
         .map(|path| {
             let bundle = Bundle::load(path, &files, None, &TextLimits::default());
-            (path.clone(), bundle.map_err(|diagnostics| rendered(&diagnostics)))
+            (
+                path.clone(),
+                bundle.map_err(|diagnostics| rendered(&diagnostics)),
+            )
         })
         .collect()
 }
 
 fn collect(root: &Path, folder: &Path, files: &mut BTreeMap<String, String>) {
-    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     paths.sort();
     for path in paths {
         if path.is_dir() {
             collect(root, &path, files);
-        } else if path.extension().is_some_and(|extension| extension != "snap") {
-            let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
-            files.insert(name, String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned());
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension != "snap")
+        {
+            let name = path
+                .strip_prefix(root)
+                .unwrap()
+                .to_str()
+                .unwrap()
+                .to_owned();
+            files.insert(
+                name,
+                String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned(),
+            );
         }
     }
 }
 
 fn rendered(diagnostics: &[ravel_core::lang::Diagnostic]) -> String {
-    let parts: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(false)).collect();
+    let parts: Vec<String> = diagnostics
+        .iter()
+        .map(|diagnostic| diagnostic.render(false))
+        .collect();
     parts.join("\n\n")
 }
 

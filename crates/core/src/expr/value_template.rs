@@ -85,10 +85,7 @@ impl ValueTemplate {
     }
 
     /// The same with the mode of each text by its pointer: one field of a request may be a URL.
-    pub fn parse_with(
-        value: &Value,
-        mode: impl Fn(&str) -> Mode,
-    ) -> Result<Self, Vec<LeafError>> {
+    pub fn parse_with(value: &Value, mode: impl Fn(&str) -> Mode) -> Result<Self, Vec<LeafError>> {
         let mut parser = Parser {
             mode: &mode,
             leaves: Vec::new(),

@@ -63,7 +63,12 @@ impl PartialEq for Bundle {
 impl Bundle {
     /// Reads a flow and all that it names. Problems of the text are kept for [`Bundle::check`], which reports them with the others;
     /// only a main flow that cannot be read at all is refused here.
-    pub fn load(path: &str, source: &dyn Source, catalog: Option<Catalog>, limits: &TextLimits) -> Result<Self, Vec<Diagnostic>> {
+    pub fn load(
+        path: &str,
+        source: &dyn Source,
+        catalog: Option<Catalog>,
+        limits: &TextLimits,
+    ) -> Result<Self, Vec<Diagnostic>> {
         let mut loader = Loader::new(source, catalog, *limits);
         loader.run(path);
         let origin = loader.origin;
@@ -72,18 +77,33 @@ impl Bundle {
         }
         let mut bundle = Self {
             root: path.to_owned(),
-            flows: origin.trees.iter().map(|(path, tree)| (path.clone(), tree.to_json())).collect(),
+            flows: origin
+                .trees
+                .iter()
+                .map(|(path, tree)| (path.clone(), tree.to_json()))
+                .collect(),
             texts: loader.texts,
             schemas: loader.schemas,
             project_flows: loader.project_flows,
-            project_defaults: origin.catalog.as_ref().and_then(|catalog| catalog.defaults.clone()),
+            project_defaults: origin
+                .catalog
+                .as_ref()
+                .and_then(|catalog| catalog.defaults.clone()),
             tools: None,
             origin: None,
         };
-        bundle.tools = origin.catalog.as_ref().and_then(|catalog| catalog.tools.as_ref()).map(|tools| {
-            let used = &loader.tools;
-            tools.iter().filter(|(name, _)| used.contains(*name)).map(|(name, tool)| (name.clone(), tool.clone())).collect()
-        });
+        bundle.tools = origin
+            .catalog
+            .as_ref()
+            .and_then(|catalog| catalog.tools.as_ref())
+            .map(|tools| {
+                let used = &loader.tools;
+                tools
+                    .iter()
+                    .filter(|(name, _)| used.contains(*name))
+                    .map(|(name, tool)| (name.clone(), tool.clone()))
+                    .collect()
+            });
         bundle.origin = Some(Arc::new(origin));
         Ok(bundle)
     }
@@ -110,7 +130,9 @@ impl Bundle {
 
     /// BLAKE3 of the canonical JSON, in hex.
     pub fn hash(&self) -> String {
-        blake3::hash(self.canonical().as_bytes()).to_hex().to_string()
+        blake3::hash(self.canonical().as_bytes())
+            .to_hex()
+            .to_string()
     }
 
     /// The JSON that is hashed: keys in order, no blanks. The order of steps counts (a list runs by it, a map is shown by it), so
@@ -126,8 +148,17 @@ impl Bundle {
         projects.sort();
         let mut tools: Vec<_> = self.tools.iter().flatten().collect();
         tools.sort_by_key(|(name, _)| *name);
-        serde_json::json!([self.root, flows, texts, schemas, projects, self.project_defaults, self.tools.is_some(), tools])
-            .to_string()
+        serde_json::json!([
+            self.root,
+            flows,
+            texts,
+            schemas,
+            projects,
+            self.project_defaults,
+            self.tools.is_some(),
+            tools
+        ])
+        .to_string()
     }
 
     /// Trees for a bundle that was stored: positions are in its JSON.
@@ -137,7 +168,11 @@ impl Bundle {
             let text = serde_json::to_string_pretty(flow).unwrap_or_default();
             let file = origin.sources.add(path, &text);
             // A stored bundle was parsed under the limits of its time: no limit of today refuses it.
-            let limits = TextLimits { file_bytes_max: usize::MAX, depth_max: tree::TREE_DEPTH_MAX * 2, nodes_max: usize::MAX };
+            let limits = TextLimits {
+                file_bytes_max: usize::MAX,
+                depth_max: tree::TREE_DEPTH_MAX * 2,
+                nodes_max: usize::MAX,
+            };
             let (node, problems) = tree::parse(file, "stored.json", &text, &limits);
             origin.problems.extend(problems);
             if let Some(node) = node {
@@ -173,10 +208,19 @@ impl Origin {
 /// Problems as a report: sorted by place, without those that only follow from another at the same place.
 pub(crate) fn report(mut problems: Vec<Problem>, sources: &Sources) -> Vec<Diagnostic> {
     problems.sort_by(|left, right| {
-        (left.span.file, left.span.start, left.code).cmp(&(right.span.file, right.span.start, right.code))
+        (left.span.file, left.span.start, left.code).cmp(&(
+            right.span.file,
+            right.span.start,
+            right.code,
+        ))
     });
-    problems.dedup_by(|later, first| later.span == first.span && (later.code == first.code || is_text(first)));
-    let mut report: Vec<Diagnostic> = problems.into_iter().map(|problem| Diagnostic::new(problem, sources)).collect();
+    problems.dedup_by(|later, first| {
+        later.span == first.span && (later.code == first.code || is_text(first))
+    });
+    let mut report: Vec<Diagnostic> = problems
+        .into_iter()
+        .map(|problem| Diagnostic::new(problem, sources))
+        .collect();
     report.dedup();
     report
 }
@@ -196,7 +240,10 @@ pub(crate) fn resolve(naming: &str, path: &str) -> String {
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            ".." if parts.last().is_some_and(|last| !last.is_empty() && *last != "..") => {
+            ".." if parts
+                .last()
+                .is_some_and(|last| !last.is_empty() && *last != "..") =>
+            {
                 parts.pop();
             }
             part => parts.push(part),
@@ -250,7 +297,9 @@ impl<'a> Loader<'a> {
                 if is_root {
                     // There is no text to point at: the place is the start of an empty file of that name.
                     let file = self.origin.sources.add(path, "");
-                    self.origin.problems.push(unreadable(path, &error, Span::new(file, 0, 0)));
+                    self.origin
+                        .problems
+                        .push(unreadable(path, &error, Span::new(file, 0, 0)));
                 }
                 self.origin.unreadable.insert(path.to_owned(), error);
                 return;
@@ -266,20 +315,30 @@ impl<'a> Loader<'a> {
                 self.origin.trees.insert(path.to_owned(), node);
             }
             None if silent => {
-                let problem = Problem::new(codes::DOCUMENTS, Span::new(file, 0, 0), "the file holds no flow")
-                    .hint("a flow has at least `steps:`; `ravel init` writes a small one");
+                let problem = Problem::new(
+                    codes::DOCUMENTS,
+                    Span::new(file, 0, 0),
+                    "the file holds no flow",
+                )
+                .hint("a flow has at least `steps:`; `ravel init` writes a small one");
                 self.origin.problems.push(problem);
-                self.origin.unreadable.insert(path.to_owned(), ReadError::new("it holds no flow"));
+                self.origin
+                    .unreadable
+                    .insert(path.to_owned(), ReadError::new("it holds no flow"));
             }
             None => {
-                self.origin.unreadable.insert(path.to_owned(), ReadError::new("it cannot be parsed"));
+                self.origin
+                    .unreadable
+                    .insert(path.to_owned(), ReadError::new("it cannot be parsed"));
             }
         }
     }
 
     fn read(&self, path: &str) -> Result<String, ReadError> {
         if self.origin.sources.len() >= BUNDLE_FILES_MAX {
-            return Err(ReadError::new(format!("more than {BUNDLE_FILES_MAX} files are named")));
+            return Err(ReadError::new(format!(
+                "more than {BUNDLE_FILES_MAX} files are named"
+            )));
         }
         self.source.read(path)
     }
@@ -308,7 +367,12 @@ impl<'a> Loader<'a> {
                 }
             }
             ("flow", Value::Text(name)) => {
-                let project = self.origin.catalog.as_ref().and_then(|catalog| catalog.flows.get(name)).cloned();
+                let project = self
+                    .origin
+                    .catalog
+                    .as_ref()
+                    .and_then(|catalog| catalog.flows.get(name))
+                    .cloned();
                 if let Some(path) = project {
                     self.pending.push(path.clone());
                     self.project_flows.insert(name.clone(), path);
@@ -317,7 +381,9 @@ impl<'a> Loader<'a> {
             ("tool", Value::Text(name)) => {
                 self.tools.insert(name.clone());
             }
-            ("$ref", Value::Text(reference)) if !reference.starts_with('#') => self.schema(naming, reference),
+            ("$ref", Value::Text(reference)) if !reference.starts_with('#') => {
+                self.schema(naming, reference)
+            }
             (key, Value::Map(map)) if self.text_keys.contains(key) => {
                 if let Some(path) = map.get("file").and_then(|entry| entry.node.text())
                     && map.keys().all(|key| key == "file" || key == "with")
@@ -325,7 +391,15 @@ impl<'a> Loader<'a> {
                     self.text(&resolve(naming, path));
                 }
             }
-            (_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_)) => {}
+            (
+                _,
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Text(_)
+                | Value::List(_)
+                | Value::Map(_),
+            ) => {}
         }
     }
 
@@ -365,7 +439,9 @@ impl<'a> Loader<'a> {
                 self.schemas.insert(path, node.to_json());
             }
             None => {
-                self.origin.unreadable.insert(path, ReadError::new("it cannot be parsed"));
+                self.origin
+                    .unreadable
+                    .insert(path, ReadError::new("it cannot be parsed"));
             }
         }
     }
@@ -373,6 +449,12 @@ impl<'a> Loader<'a> {
 
 /// The problem of a file that cannot be read.
 pub(crate) fn unreadable(path: &str, error: &ReadError, span: Span) -> Problem {
-    let hint = nearest(path, error.near.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
-    Problem::new(codes::FILE, span, format!("`{path}` cannot be read: {}", error.message)).maybe_hint(hint)
+    let hint = nearest(path, error.near.iter().map(String::as_str))
+        .map(|near| format!("did you mean `{near}`?"));
+    Problem::new(
+        codes::FILE,
+        span,
+        format!("`{path}` cannot be read: {}", error.message),
+    )
+    .maybe_hint(hint)
 }

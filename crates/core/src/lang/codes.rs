@@ -22,14 +22,20 @@ impl Code {
 
     /// Its row in the table.
     pub fn entry(self) -> &'static Entry {
-        TABLE.iter().find(|entry| entry.code == self).expect("every code is made by the table")
+        TABLE
+            .iter()
+            .find(|entry| entry.code == self)
+            .expect("every code is made by the table")
     }
 
     /// The code with this text, `RV0102` or `102`.
     pub fn from_text(text: &str) -> Option<Self> {
         let digits = text.trim_start_matches(['R', 'V', 'r', 'v']);
         let number = digits.parse::<u16>().ok()?;
-        TABLE.iter().map(|entry| entry.code).find(|code| code.0 == number)
+        TABLE
+            .iter()
+            .map(|entry| entry.code)
+            .find(|code| code.0 == number)
     }
 }
 
@@ -132,7 +138,11 @@ mod tests {
     fn every_code_has_a_page_with_what_why_and_fix() {
         for entry in TABLE {
             let heading = format!("# {}: {}\n", entry.code, entry.title);
-            assert!(entry.page.starts_with(&heading), "{} starts with its heading", entry.code);
+            assert!(
+                entry.page.starts_with(&heading),
+                "{} starts with its heading",
+                entry.code
+            );
             for part in ["## Why", "## Fix", "```yaml"] {
                 assert!(entry.page.contains(part), "{} has `{part}`", entry.code);
             }

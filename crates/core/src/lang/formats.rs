@@ -3,7 +3,14 @@
 use crate::effect::Millis;
 
 /// Units of a duration, longest name first where one starts with another.
-const UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
+const UNITS: &[(&str, u64)] = &[
+    ("ms", 1),
+    ("s", 1000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+    ("w", 604_800_000),
+];
 
 /// The longest duration: a hundred years.
 pub const DURATION_MAX_MS: Millis = 100 * 366 * 86_400_000;
@@ -16,15 +23,25 @@ pub fn duration(text: &str) -> Result<Millis, String> {
     }
     let mut total = 0f64;
     while !rest.is_empty() {
-        let digits = rest.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
-        let letters = rest[digits..].bytes().take_while(u8::is_ascii_alphabetic).count();
+        let digits = rest
+            .bytes()
+            .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
+            .count();
+        let letters = rest[digits..]
+            .bytes()
+            .take_while(u8::is_ascii_alphabetic)
+            .count();
         let (number, unit) = (&rest[..digits], &rest[digits..digits + letters]);
         let Ok(number) = number.parse::<f64>() else {
-            return Err(format!("`{text}` is no duration: a number and a unit, `5m`, `1h30m`"));
+            return Err(format!(
+                "`{text}` is no duration: a number and a unit, `5m`, `1h30m`"
+            ));
         };
         let Some((_, scale)) = UNITS.iter().find(|(name, _)| *name == unit) else {
             return Err(match unit {
-                "" if digits == text.len() => format!("`{text}` has no unit: write `{text}s` for seconds"),
+                "" if digits == text.len() => {
+                    format!("`{text}` has no unit: write `{text}s` for seconds")
+                }
                 "" => format!("`{text}` is no duration: a number and a unit, `5m`, `1h30m`"),
                 unit => format!("`{unit}` is no unit of time; the units are ms, s, m, h, d and w"),
             });
@@ -47,7 +64,9 @@ pub fn duration_range(text: &str) -> Result<(Millis, Millis), String> {
     };
     let (low, high) = (duration(low)?, duration(high)?);
     if low > high {
-        return Err(format!("`{text}` ends before it starts: write the shorter pause first"));
+        return Err(format!(
+            "`{text}` ends before it starts: write the shorter pause first"
+        ));
     }
     Ok((low, high))
 }
@@ -55,22 +74,34 @@ pub fn duration_range(text: &str) -> Result<(Millis, Millis), String> {
 /// `200k`, `1.5M`, `500`: a count.
 pub fn count(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let digits = text
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
+        .count();
     let scale = match &text[digits..] {
         "" => 1.0,
         "k" | "K" => 1e3,
         "M" | "m" => 1e6,
         "G" | "B" => 1e9,
-        _ => return Err(format!("`{text}` is no count: write `200k`, `1.5M` or a number")),
+        _ => {
+            return Err(format!(
+                "`{text}` is no count: write `200k`, `1.5M` or a number"
+            ));
+        }
     };
-    let number: f64 = text[..digits].parse().map_err(|_| format!("`{text}` is no count: write `200k`, `1.5M` or a number"))?;
+    let number: f64 = text[..digits]
+        .parse()
+        .map_err(|_| format!("`{text}` is no count: write `200k`, `1.5M` or a number"))?;
     Ok((number * scale).round() as u64)
 }
 
 /// `512MiB`, `1GB`, `4096`: bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let digits = text.bytes().take_while(|byte| byte.is_ascii_digit() || *byte == b'.').count();
+    let digits = text
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || *byte == b'.')
+        .count();
     let scale: u64 = match text[digits..].trim_start() {
         "" | "B" => 1,
         "kB" | "KB" => 1000,
@@ -79,10 +110,15 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "KiB" | "k" | "K" => 1 << 10,
         "MiB" | "M" => 1 << 20,
         "GiB" | "G" => 1 << 30,
-        _ => return Err(format!("`{text}` is no size: write `512MiB`, `1GB` or a number of bytes")),
+        _ => {
+            return Err(format!(
+                "`{text}` is no size: write `512MiB`, `1GB` or a number of bytes"
+            ));
+        }
     };
-    let number: f64 =
-        text[..digits].parse().map_err(|_| format!("`{text}` is no size: write `512MiB`, `1GB` or a number of bytes"))?;
+    let number: f64 = text[..digits]
+        .parse()
+        .map_err(|_| format!("`{text}` is no size: write `512MiB`, `1GB` or a number of bytes"))?;
     Ok((number * scale as f64).round() as u64)
 }
 
@@ -93,7 +129,11 @@ pub fn percent(text: &str) -> Result<f64, String> {
         .strip_suffix('%')
         .and_then(|digits| digits.trim_end().parse::<f64>().ok())
         .ok_or_else(|| format!("`{text}` is no share: write `5%`, or a number of items"))?;
-    if (0.0..=100.0).contains(&number) { Ok(number) } else { Err(format!("`{text}` is not between 0% and 100%")) }
+    if (0.0..=100.0).contains(&number) {
+        Ok(number)
+    } else {
+        Err(format!("`{text}` is not between 0% and 100%"))
+    }
 }
 
 #[cfg(test)]
@@ -106,9 +146,18 @@ mod tests {
         assert_eq!(duration("1h30m"), Ok(5_400_000));
         assert_eq!(duration("1.5s"), Ok(1500));
         assert_eq!(duration("250ms"), Ok(250));
-        assert_eq!(duration("5"), Err("`5` has no unit: write `5s` for seconds".to_owned()));
-        assert_eq!(duration("5 min"), Err("`5 min` is no duration: a number and a unit, `5m`, `1h30m`".to_owned()));
-        assert_eq!(duration("5min"), Err("`min` is no unit of time; the units are ms, s, m, h, d and w".to_owned()));
+        assert_eq!(
+            duration("5"),
+            Err("`5` has no unit: write `5s` for seconds".to_owned())
+        );
+        assert_eq!(
+            duration("5 min"),
+            Err("`5 min` is no duration: a number and a unit, `5m`, `1h30m`".to_owned())
+        );
+        assert_eq!(
+            duration("5min"),
+            Err("`min` is no unit of time; the units are ms, s, m, h, d and w".to_owned())
+        );
         assert_eq!(duration_range("1s..30s"), Ok((1000, 30_000)));
         assert!(duration_range("30s..1s").is_err());
     }

@@ -34,7 +34,10 @@ fn is_token(c: char) -> bool {
 /// The first key-like string in a text and what it looks like.
 pub(crate) fn find(text: &str) -> Option<(Range<usize>, &'static str)> {
     if let Some(at) = text.find("-----BEGIN ")
-        && text[at..].lines().next().is_some_and(|line| line.contains("PRIVATE KEY"))
+        && text[at..]
+            .lines()
+            .next()
+            .is_some_and(|line| line.contains("PRIVATE KEY"))
     {
         let end = text[at..].find('\n').map_or(text.len(), |len| at + len);
         return Some((at..end, "a private key"));
@@ -43,7 +46,9 @@ pub(crate) fn find(text: &str) -> Option<(Range<usize>, &'static str)> {
         if let Some(at) = text.find(word) {
             let start = at + word.len();
             let length = text[start..].chars().take_while(|c| is_token(*c)).count();
-            let mixed = text[start..start + length].chars().any(|c| c.is_ascii_digit());
+            let mixed = text[start..start + length]
+                .chars()
+                .any(|c| c.is_ascii_digit());
             let header = at == 0 || text[..at].to_ascii_lowercase().trim_end().ends_with(':');
             if length >= BEARER_CHARACTERS_MIN && (mixed || header) {
                 return Some((start..start + length, "a token"));
@@ -52,9 +57,15 @@ pub(crate) fn find(text: &str) -> Option<(Range<usize>, &'static str)> {
     }
     for (prefix, least, what) in PREFIXES {
         for (at, _) in text.match_indices(prefix) {
-            let starts = text[..at].chars().next_back().is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
+            let starts = text[..at]
+                .chars()
+                .next_back()
+                .is_none_or(|c| !c.is_ascii_alphanumeric() && c != '-' && c != '_');
             let rest = &text[at + prefix.len()..];
-            let length = rest.chars().take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-')).count();
+            let length = rest
+                .chars()
+                .take_while(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+                .count();
             let mixed = rest[..length].chars().any(|c| c.is_ascii_digit());
             if starts && length >= *least && mixed {
                 return Some((at..at + prefix.len() + length, what));
@@ -67,10 +78,22 @@ pub(crate) fn find(text: &str) -> Option<(Range<usize>, &'static str)> {
 /// Whether a literal stands under a name that says it is a secret.
 pub(crate) fn is_literal_secret(name: &str, value: &str) -> bool {
     let name = name.to_ascii_lowercase().replace('-', "_");
-    let says = ["password", "passwd", "api_key", "apikey", "secret_key", "client_secret", "access_token", "auth_token", "private_key"]
-        .iter()
-        .any(|word| name == *word || name.ends_with(&format!("_{word}")));
-    says && value.chars().count() >= NAMED_CHARACTERS_MIN && !value.contains("{{") && !value.contains(char::is_whitespace)
+    let says = [
+        "password",
+        "passwd",
+        "api_key",
+        "apikey",
+        "secret_key",
+        "client_secret",
+        "access_token",
+        "auth_token",
+        "private_key",
+    ]
+    .iter()
+    .any(|word| name == *word || name.ends_with(&format!("_{word}")));
+    says && value.chars().count() >= NAMED_CHARACTERS_MIN
+        && !value.contains("{{")
+        && !value.contains(char::is_whitespace)
 }
 
 #[cfg(test)]
@@ -80,13 +103,28 @@ mod tests {
     #[test]
     fn keys_of_services_are_found_and_prose_is_not() {
         let found = |text: &str| find(text).map(|(range, _)| text[range].to_owned());
-        assert_eq!(found("Bearer abcdef0123456789"), Some("abcdef0123456789".to_owned()));
-        assert_eq!(found("Authorization: Bearer topsecrettoken"), Some("topsecrettoken".to_owned()));
-        assert_eq!(found("use sk-proj-0123456789abcdefghij now"), Some("sk-proj-0123456789abcdefghij".to_owned()));
-        assert_eq!(found("AKIAIOSFODNN7EXAMPLE"), Some("AKIAIOSFODNN7EXAMPLE".to_owned()));
+        assert_eq!(
+            found("Bearer abcdef0123456789"),
+            Some("abcdef0123456789".to_owned())
+        );
+        assert_eq!(
+            found("Authorization: Bearer topsecrettoken"),
+            Some("topsecrettoken".to_owned())
+        );
+        assert_eq!(
+            found("use sk-proj-0123456789abcdefghij now"),
+            Some("sk-proj-0123456789abcdefghij".to_owned())
+        );
+        assert_eq!(
+            found("AKIAIOSFODNN7EXAMPLE"),
+            Some("AKIAIOSFODNN7EXAMPLE".to_owned())
+        );
         assert_eq!(found("Bearer {{ secrets.token }}"), None);
         assert_eq!(found("the Bearer of this letter"), None);
-        assert_eq!(found("risk-averse people task-oriented-and-so-on-forever"), None);
+        assert_eq!(
+            found("risk-averse people task-oriented-and-so-on-forever"),
+            None
+        );
         assert!(is_literal_secret("db_password", "hunter2hunter2"));
         assert!(!is_literal_secret("password", "{{ secrets.db }}"));
         assert!(!is_literal_secret("max_tokens", "12345678"));

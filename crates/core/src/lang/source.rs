@@ -129,8 +129,14 @@ impl SourceFile {
 
     /// The bytes of the lines `first..=last` (from 0), without the last line break.
     pub(crate) fn line_range(&self, first: usize, last: usize) -> std::ops::Range<usize> {
-        let start = self.lines.get(first).map_or(self.text.len(), |at| *at as usize);
-        let end = self.lines.get(last + 1).map_or(self.text.len(), |at| *at as usize - 1);
+        let start = self
+            .lines
+            .get(first)
+            .map_or(self.text.len(), |at| *at as usize);
+        let end = self
+            .lines
+            .get(last + 1)
+            .map_or(self.text.len(), |at| *at as usize - 1);
         start..end.max(start)
     }
 }

@@ -32,7 +32,9 @@ pub const VIOLATIONS_MAX: usize = 20;
 impl Type {
     /// The value as one of this type, defaults filled in and absent nullable fields null; or what is wrong with it.
     pub fn accepts(&self, value: &Val) -> Result<Val, Vec<Violation>> {
-        let mut walk = Walk { violations: Vec::new() };
+        let mut walk = Walk {
+            violations: Vec::new(),
+        };
         let changed = walk.value(self, value.json(), &mut Vec::new());
         if !walk.violations.is_empty() {
             return Err(walk.violations);
@@ -51,15 +53,23 @@ impl Type {
 
     fn validate(&self, value: &Value) -> Result<(), Vec<Violation>> {
         // A schema that does not compile is refused when the type is made; types this crate makes itself are valid.
-        let compiled = self.0.validator.get_or_init(|| jsonschema::validator_for(&self.0.schema).ok());
-        let Some(validator) = compiled else { return Ok(()) };
+        let compiled = self
+            .0
+            .validator
+            .get_or_init(|| jsonschema::validator_for(&self.0.schema).ok());
+        let Some(validator) = compiled else {
+            return Ok(());
+        };
         if validator.is_valid(value) {
             return Ok(());
         }
         Err(validator
             .iter_errors(value)
             .take(VIOLATIONS_MAX)
-            .map(|error| Violation { pointer: error.instance_path().to_string(), message: error.to_string() })
+            .map(|error| Violation {
+                pointer: error.instance_path().to_string(),
+                message: error.to_string(),
+            })
             .collect())
     }
 }
@@ -76,7 +86,12 @@ enum Step<'a> {
 
 impl Walk {
     /// The value with defaults, when they change it.
-    fn value<'a>(&mut self, ty: &'a Type, value: &'a Value, at: &mut Vec<Step<'a>>) -> Option<Value> {
+    fn value<'a>(
+        &mut self,
+        ty: &'a Type,
+        value: &'a Value,
+        at: &mut Vec<Step<'a>>,
+    ) -> Option<Value> {
         match (ty.shape(), value) {
             (Shape::Any | Shape::Opaque, _)
             | (Shape::Null, Value::Null)
@@ -87,9 +102,13 @@ impl Walk {
             (Shape::Nullable(_), Value::Null) => None,
             (Shape::Nullable(inner), _) => self.value(inner, value, at),
             (Shape::Enum(values), _) if values.iter().any(|known| same(known, value)) => None,
-            (Shape::File, Value::Object(map)) if map.get("$file").is_some_and(Value::is_string) => None,
+            (Shape::File, Value::Object(map)) if map.get("$file").is_some_and(Value::is_string) => {
+                None
+            }
             (Shape::List(item), Value::Array(items)) => self.list(item, items, at),
-            (Shape::Fields { properties, rest }, Value::Object(map)) => self.object(properties, rest.as_ref(), map, at),
+            (Shape::Fields { properties, rest }, Value::Object(map)) => {
+                self.object(properties, rest.as_ref(), map, at)
+            }
             (Shape::OneOf(types), _) => self.variant(ty, types, value, at),
             (Shape::Named(named), _) => self.value(named.resolve(), value, at),
             (
@@ -110,7 +129,12 @@ impl Walk {
         }
     }
 
-    fn list<'a>(&mut self, item: &'a Type, items: &'a [Value], at: &mut Vec<Step<'a>>) -> Option<Value> {
+    fn list<'a>(
+        &mut self,
+        item: &'a Type,
+        items: &'a [Value],
+        at: &mut Vec<Step<'a>>,
+    ) -> Option<Value> {
         let mut changed: Option<Vec<Value>> = None;
         for (index, value) in items.iter().enumerate() {
             at.push(Step::Index(index));
@@ -141,20 +165,30 @@ impl Walk {
             };
             at.pop();
             if let Some(new) = new {
-                changed.get_or_insert_with(|| map.clone()).insert(name.clone(), new);
+                changed
+                    .get_or_insert_with(|| map.clone())
+                    .insert(name.clone(), new);
             }
         }
-        for (name, value) in map.iter().filter(|(name, _)| !properties.contains_key(*name)) {
+        for (name, value) in map
+            .iter()
+            .filter(|(name, _)| !properties.contains_key(*name))
+        {
             at.push(Step::Key(name));
             match rest {
                 Some(ty) => {
                     if let Some(new) = self.value(ty, value, at) {
-                        changed.get_or_insert_with(|| map.clone()).insert(name.clone(), new);
+                        changed
+                            .get_or_insert_with(|| map.clone())
+                            .insert(name.clone(), new);
                     }
                 }
                 None => {
                     let known = crate::lang::names(properties.keys().map(String::as_str));
-                    self.wrong(at, format!("there is no field `{name}` here; the fields are {known}"));
+                    self.wrong(
+                        at,
+                        format!("there is no field `{name}` here; the fields are {known}"),
+                    );
                 }
             }
             at.pop();
@@ -166,7 +200,10 @@ impl Walk {
         if let Some(default) = &property.default {
             // A default is itself held to its type, so that its own fields get theirs; the checker has seen that it fits.
             return Some(
-                property.ty.accepts(&Val::new(default.clone())).map_or_else(|_| default.clone(), Val::into_json),
+                property
+                    .ty
+                    .accepts(&Val::new(default.clone()))
+                    .map_or_else(|_| default.clone(), Val::into_json),
             );
         }
         if property.required {
@@ -176,7 +213,13 @@ impl Walk {
         matches!(property.ty.shape(), Shape::Nullable(_) | Shape::Null).then_some(Value::Null)
     }
 
-    fn variant<'a>(&mut self, ty: &Type, types: &'a [Type], value: &'a Value, at: &[Step<'a>]) -> Option<Value> {
+    fn variant<'a>(
+        &mut self,
+        ty: &Type,
+        types: &'a [Type],
+        value: &'a Value,
+        at: &[Step<'a>],
+    ) -> Option<Value> {
         for candidate in types {
             if let Ok(accepted) = candidate.accepts(&Val::new(value.clone())) {
                 return (accepted.json() != value).then(|| accepted.into_json());
@@ -209,7 +252,9 @@ fn is_whole(number: &serde_json::Number) -> bool {
 /// Equality as JSON Schema has it: `1` and `1.0` are the same number.
 pub(super) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Number(left), Value::Number(right)) => left == right || left.as_f64() == right.as_f64(),
+        (Value::Number(left), Value::Number(right)) => {
+            left == right || left.as_f64() == right.as_f64()
+        }
         _ => left == right,
     }
 }

@@ -37,7 +37,9 @@ impl Type {
                 "bytes" => Field::Found(Self::integer()),
                 _ => Field::Missing(["name", "bytes"].map(str::to_owned).to_vec()),
             },
-            Shape::Null | Shape::Boolean | Shape::Integer | Shape::Number | Shape::Text => Field::Missing(Vec::new()),
+            Shape::Null | Shape::Boolean | Shape::Integer | Shape::Number | Shape::Text => {
+                Field::Missing(Vec::new())
+            }
         }
     }
 
@@ -62,10 +64,20 @@ impl Type {
             Shape::Named(named) => named.resolve().item(),
             Shape::OneOf(_) => Field::Unknown,
             Shape::Fields { properties, rest } => {
-                let mut types: Vec<Self> = properties.values().map(|property| property.ty.clone()).collect();
+                let mut types: Vec<Self> = properties
+                    .values()
+                    .map(|property| property.ty.clone())
+                    .collect();
                 types.extend(rest.clone());
-                let value = if types.is_empty() { Self::any() } else { Self::one_of(&types) };
-                Field::Found(Self::fields([("key", Self::string(), true), ("value", value, true)]))
+                let value = if types.is_empty() {
+                    Self::any()
+                } else {
+                    Self::one_of(&types)
+                };
+                Field::Found(Self::fields([
+                    ("key", Self::string(), true),
+                    ("value", value, true),
+                ]))
             }
             Shape::Enum(_)
             | Shape::File
@@ -97,7 +109,11 @@ fn one_of(types: &[Type], name: &str) -> Field {
 }
 
 fn enumeration(values: &[serde_json::Value], name: &str) -> Field {
-    let found: Vec<serde_json::Value> = values.iter().filter_map(|value| value.get(name)).cloned().collect();
+    let found: Vec<serde_json::Value> = values
+        .iter()
+        .filter_map(|value| value.get(name))
+        .cloned()
+        .collect();
     if found.is_empty() {
         return Field::Missing(Vec::new());
     }

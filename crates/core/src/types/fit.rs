@@ -52,17 +52,33 @@ fn fits(from: &Type, to: &Type, depth: usize) -> Fit {
         },
         (Shape::Nullable(inner), _) => fits(inner, to, deep).min(Fit::Maybe),
         (_, Shape::Nullable(target)) => return fits(from, target, deep),
-        (_, Shape::OneOf(types)) => return types.iter().map(|ty| fits(from, ty, deep)).max().unwrap_or(Fit::No),
+        (_, Shape::OneOf(types)) => {
+            return types
+                .iter()
+                .map(|ty| fits(from, ty, deep))
+                .max()
+                .unwrap_or(Fit::No);
+        }
         (Shape::Enum(values), _) => return every(values.iter().map(|value| value_fits(value, to))),
         (_, Shape::Enum(values)) => {
-            let some = values.iter().any(|value| value_fits(value, from) != Fit::No);
+            let some = values
+                .iter()
+                .any(|value| value_fits(value, from) != Fit::No);
             return if some { Fit::Maybe } else { Fit::No };
         }
         (Shape::List(item), Shape::List(target)) => fits(item, target, deep),
         (Shape::Fields { .. }, Shape::Fields { .. }) => fields(from, to, deep),
-        (Shape::File, Shape::Fields { properties, rest: Some(_) }) if properties.is_empty() => Fit::Yes,
+        (
+            Shape::File,
+            Shape::Fields {
+                properties,
+                rest: Some(_),
+            },
+        ) if properties.is_empty() => Fit::Yes,
         (Shape::Fields { rest: Some(_), .. }, Shape::File) => Fit::Maybe,
-        (Shape::Fields { properties, .. }, Shape::File) if properties.contains_key("$file") => Fit::Yes,
+        (Shape::Fields { properties, .. }, Shape::File) if properties.contains_key("$file") => {
+            Fit::Yes
+        }
         (Shape::Integer, Shape::Integer | Shape::Number)
         | (Shape::Number, Shape::Number)
         | (Shape::Text, Shape::Text)
@@ -112,7 +128,11 @@ fn every(fits: impl Iterator<Item = Fit>) -> Fit {
 fn value_fits(value: &Value, ty: &Type) -> Fit {
     match ty.shape() {
         Shape::Enum(values) => {
-            if values.iter().any(|known| same(known, value)) { Fit::Yes } else { Fit::No }
+            if values.iter().any(|known| same(known, value)) {
+                Fit::Yes
+            } else {
+                Fit::No
+            }
         }
         Shape::Any
         | Shape::Null
@@ -134,8 +154,16 @@ fn value_fits(value: &Value, ty: &Type) -> Fit {
 }
 
 fn fields(from: &Type, to: &Type, depth: usize) -> Fit {
-    let (Shape::Fields { properties: have, rest: open }, Shape::Fields { properties: want, rest: takes_more }) =
-        (from.shape(), to.shape())
+    let (
+        Shape::Fields {
+            properties: have,
+            rest: open,
+        },
+        Shape::Fields {
+            properties: want,
+            rest: takes_more,
+        },
+    ) = (from.shape(), to.shape())
     else {
         return Fit::Maybe;
     };
@@ -145,7 +173,11 @@ fn fields(from: &Type, to: &Type, depth: usize) -> Fit {
             Some(property) => {
                 let fit = fits(&property.ty, &wanted.ty, depth);
                 let surely = property.required || property.default.is_some();
-                if surely || fit == Fit::No { fit } else { fit.min(Fit::Maybe) }
+                if surely || fit == Fit::No {
+                    fit
+                } else {
+                    fit.min(Fit::Maybe)
+                }
             }
             None if !wanted.required => Fit::Yes,
             None if open.is_some() => Fit::Maybe,
@@ -162,5 +194,9 @@ fn fields(from: &Type, to: &Type, depth: usize) -> Fit {
         };
         worst = worst.min(fit);
     }
-    if open.is_some() && takes_more.is_none() { worst.min(Fit::Maybe) } else { worst }
+    if open.is_some() && takes_more.is_none() {
+        worst.min(Fit::Maybe)
+    } else {
+        worst
+    }
 }

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 pub use accept::Violation;
 pub use field::Field;
 pub use fit::Fit;
-pub(crate) use shape::{lift_defs, nullable_schema};
 pub use shape::{Named, Property, Shape};
+pub(crate) use shape::{lift_defs, nullable_schema};
 
 /// A type of the language.
 #[derive(Clone)]
@@ -50,7 +50,12 @@ impl Type {
     }
 
     fn of(schema: Value, shape: Shape, more: bool) -> Self {
-        Self(Arc::new(Inner { schema, shape, more, validator: OnceLock::new() }))
+        Self(Arc::new(Inner {
+            schema,
+            shape,
+            more,
+            validator: OnceLock::new(),
+        }))
     }
 
     /// A type of a schema that this crate has made itself.
@@ -214,14 +219,19 @@ impl fmt::Display for Type {
             Shape::OneOf(types) => f.write_str(&list_of(types.iter(), " | ")),
             Shape::Named(name) => f.write_str(name.name()),
             Shape::Fields { properties, .. } if properties.is_empty() => f.write_str("object"),
-            Shape::Fields { properties, .. } => write!(f, "{{{}}}", list_of(properties.keys(), ", ")),
+            Shape::Fields { properties, .. } => {
+                write!(f, "{{{}}}", list_of(properties.keys(), ", "))
+            }
         }
     }
 }
 
 fn list_of<T: fmt::Display>(items: impl ExactSizeIterator<Item = T>, separator: &str) -> String {
     let more = items.len() > FIELDS_SHOWN_MAX;
-    let mut shown: Vec<String> = items.take(FIELDS_SHOWN_MAX).map(|item| item.to_string()).collect();
+    let mut shown: Vec<String> = items
+        .take(FIELDS_SHOWN_MAX)
+        .map(|item| item.to_string())
+        .collect();
     if more {
         shown.push("…".to_owned());
     }

@@ -73,30 +73,54 @@ impl Named {
     /// The type it names.
     pub fn resolve(&self) -> &Type {
         self.resolved.get_or_init(|| {
-            let schema = self.defs.get(&self.name).cloned().unwrap_or_else(|| json!({}));
+            let schema = self
+                .defs
+                .get(&self.name)
+                .cloned()
+                .unwrap_or_else(|| json!({}));
             Type::read(with_defs(schema, &self.defs), &self.defs)
         })
     }
 }
 
 /// Keywords that say nothing about values.
-const ANNOTATIONS: &[&str] =
-    &["$defs", "$schema", "$id", "$comment", "title", "description", "default", "examples", "deprecated"];
+const ANNOTATIONS: &[&str] = &[
+    "$defs",
+    "$schema",
+    "$id",
+    "$comment",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+];
 
 /// Reads a schema. The second value is true when the schema says more than the shape.
 pub(super) fn read(schema: &Value, defs: &Arc<Value>) -> (Shape, bool) {
     let Value::Object(map) = schema else {
         return match schema {
             Value::Bool(true) => (Shape::Any, false),
-            Value::Bool(false) | Value::Null | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_) => {
-                (Shape::Opaque, true)
-            }
+            Value::Bool(false)
+            | Value::Null
+            | Value::Number(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => (Shape::Opaque, true),
         };
     };
-    if map.get("type").is_some_and(|ty| ty == "object") && map.get("properties").is_some_and(|p| p.get("$file").is_some()) {
+    if map.get("type").is_some_and(|ty| ty == "object")
+        && map
+            .get("properties")
+            .is_some_and(|p| p.get("$file").is_some())
+    {
         return (Shape::File, false);
     }
-    let keys: Vec<&str> = map.keys().map(String::as_str).filter(|key| !ANNOTATIONS.contains(key)).collect();
+    let keys: Vec<&str> = map
+        .keys()
+        .map(String::as_str)
+        .filter(|key| !ANNOTATIONS.contains(key))
+        .collect();
     let extra = |known: &[&str]| keys.iter().any(|key| !known.contains(key));
     if keys.is_empty() {
         return (Shape::Any, false);
@@ -110,7 +134,11 @@ pub(super) fn read(schema: &Value, defs: &Arc<Value>) -> (Shape, bool) {
     if let Some(Value::String(reference)) = map.get("$ref") {
         return match reference.strip_prefix("#/$defs/") {
             Some(name) if keys == ["$ref"] => {
-                let named = Named { name: name.to_owned(), defs: defs.clone(), resolved: Arc::default() };
+                let named = Named {
+                    name: name.to_owned(),
+                    defs: defs.clone(),
+                    resolved: Arc::default(),
+                };
                 // A definition may say more than its shape; to know would mean to follow it, which may not end.
                 (Shape::Named(named), true)
             }
@@ -154,7 +182,9 @@ fn typed(name: &str, map: &Map<String, Value>, keys: &[&str], defs: &Arc<Value>)
         "number" => (Shape::Number, extra(&["type"])),
         "string" => (Shape::Text, extra(&["type"])),
         "array" => {
-            let item = map.get("items").map_or_else(Type::any, |items| Type::read(with_defs(items.clone(), defs), defs));
+            let item = map.get("items").map_or_else(Type::any, |items| {
+                Type::read(with_defs(items.clone(), defs), defs)
+            });
             let more = item.0.more || extra(&["type", "items"]);
             (Shape::List(item), more)
         }
@@ -169,9 +199,16 @@ fn object(map: &Map<String, Value>, keys: &[&str], defs: &Arc<Value>) -> (Shape,
         .and_then(Value::as_array)
         .map(|names| names.iter().filter_map(Value::as_str).collect())
         .unwrap_or_default();
-    let mut more = keys.iter().any(|key| !["type", "properties", "required", "additionalProperties"].contains(key));
+    let mut more = keys
+        .iter()
+        .any(|key| !["type", "properties", "required", "additionalProperties"].contains(key));
     let mut properties = IndexMap::new();
-    for (name, schema) in map.get("properties").and_then(Value::as_object).into_iter().flatten() {
+    for (name, schema) in map
+        .get("properties")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten()
+    {
         let ty = Type::read(with_defs(schema.clone(), defs), defs);
         more |= ty.0.more;
         let property = Property {
@@ -184,7 +221,11 @@ fn object(map: &Map<String, Value>, keys: &[&str], defs: &Arc<Value>) -> (Shape,
     // A name that is required and not described holds anything.
     for name in &required {
         if !properties.contains_key(*name) {
-            let property = Property { ty: Type::any(), required: true, default: None };
+            let property = Property {
+                ty: Type::any(),
+                required: true,
+                default: None,
+            };
             properties.insert((*name).to_owned(), property);
         }
     }
@@ -201,16 +242,21 @@ fn object(map: &Map<String, Value>, keys: &[&str], defs: &Arc<Value>) -> (Shape,
 }
 
 fn union(variants: &[Value], defs: &Arc<Value>, exclusive: bool) -> (Shape, bool) {
-    let types: Vec<Type> = variants.iter().map(|variant| Type::read(with_defs(variant.clone(), defs), defs)).collect();
+    let types: Vec<Type> = variants
+        .iter()
+        .map(|variant| Type::read(with_defs(variant.clone(), defs), defs))
+        .collect();
     let more = exclusive || types.iter().any(|ty| ty.0.more);
-    let (nulls, mut others): (Vec<Type>, Vec<Type>) =
-        types.into_iter().partition(|ty| matches!(ty.shape(), Shape::Null));
+    let (nulls, mut others): (Vec<Type>, Vec<Type>) = types
+        .into_iter()
+        .partition(|ty| matches!(ty.shape(), Shape::Null));
     let inner = match (others.len(), others.pop()) {
         (0, _) | (_, None) => return (Shape::Null, more),
         (1, Some(one)) => one,
         (_, Some(last)) => {
             others.push(last);
-            let schema = json!({ "anyOf": others.iter().map(|ty| ty.schema().clone()).collect::<Vec<_>>() });
+            let schema =
+                json!({ "anyOf": others.iter().map(|ty| ty.schema().clone()).collect::<Vec<_>>() });
             if nulls.is_empty() {
                 return (Shape::OneOf(others), more);
             }
@@ -236,7 +282,9 @@ fn with_defs(mut schema: Value, defs: &Arc<Value>) -> Value {
 
 fn refers(schema: &Value) -> bool {
     match schema {
-        Value::Object(map) => map.iter().any(|(key, value)| key == "$ref" || refers(value)),
+        Value::Object(map) => map
+            .iter()
+            .any(|(key, value)| key == "$ref" || refers(value)),
         Value::Array(items) => items.iter().any(refers),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
@@ -292,7 +340,9 @@ pub(super) fn open_schema(schema: &Value) -> Value {
     match schema {
         Value::Object(map) => Value::Object(
             map.iter()
-                .filter(|(key, value)| !(*key == "additionalProperties" && **value == Value::Bool(false)))
+                .filter(|(key, value)| {
+                    !(*key == "additionalProperties" && **value == Value::Bool(false))
+                })
                 .map(|(key, value)| (key.clone(), open_schema(value)))
                 .collect(),
         ),

@@ -59,7 +59,10 @@ fn body(lower: &mut Lower<'_>, id: BodyId) -> Vec<u32> {
         }
         waits.push(on);
         if let Some(definition) = &mut lower.steps[step.0 as usize] {
-            definition.deps = merged.into_iter().map(|(on, (how, _))| Dep { on, how }).collect();
+            definition.deps = merged
+                .into_iter()
+                .map(|(on, (how, _))| Dep { on, how })
+                .collect();
         }
     }
     lower.bodies[id.0 as usize].dependents = dependents;
@@ -77,8 +80,9 @@ fn sort(lower: &mut Lower<'_>, steps: &[StepId], waits: &[Vec<(u32, Span)>]) -> 
     }
     let mut order = Vec::with_capacity(steps.len());
     let mut done = vec![false; steps.len()];
-    let mut ready: std::collections::VecDeque<u32> =
-        (0..steps.len() as u32).filter(|position| missing[*position as usize] == 0).collect();
+    let mut ready: std::collections::VecDeque<u32> = (0..steps.len() as u32)
+        .filter(|position| missing[*position as usize] == 0)
+        .collect();
     let mut from = 0;
     loop {
         while let Some(position) = ready.pop_front() {
@@ -114,9 +118,13 @@ fn find_cycle(from: u32, waits: &[Vec<(u32, Span)>], done: &[bool]) -> Vec<(u32,
         if let Some(start) = seen.get(&at) {
             return path.split_off(*start);
         }
-        let next = waits[at as usize].iter().find(|(other, _)| !done[*other as usize]);
+        let next = waits[at as usize]
+            .iter()
+            .find(|(other, _)| !done[*other as usize]);
         // What Kahn leaves over always waits for something that is left over.
-        let Some((next, span)) = next else { return path };
+        let Some((next, span)) = next else {
+            return path;
+        };
         seen.insert(at, path.len());
         path.push((at, *span));
         at = *next;
@@ -125,21 +133,39 @@ fn find_cycle(from: u32, waits: &[Vec<(u32, Span)>], done: &[bool]) -> Vec<(u32,
 
 fn report_cycle(lower: &mut Lower<'_>, steps: &[StepId], cycle: &[(u32, Span)]) {
     let name = |position: u32| lower.info(steps[position as usize]).name.clone();
-    let Some((first, span)) = cycle.first() else { return };
+    let Some((first, span)) = cycle.first() else {
+        return;
+    };
     let mut names: Vec<String> = cycle.iter().map(|(position, _)| name(*position)).collect();
     names.push(name(*first));
     const SHOWN_MAX: usize = 12;
     let path = if names.len() > SHOWN_MAX {
-        format!("{} -> … -> {}", names[..SHOWN_MAX - 1].join(" -> "), name(*first))
+        format!(
+            "{} -> … -> {}",
+            names[..SHOWN_MAX - 1].join(" -> "),
+            name(*first)
+        )
     } else {
         names.join(" -> ")
     };
-    let mut problem = Problem::new(codes::CYCLE, *span, format!("these steps wait for each other: {path}"));
-    for ((position, span), next) in cycle.iter().zip(names.iter().skip(1)).skip(1).take(SHOWN_MAX) {
+    let mut problem = Problem::new(
+        codes::CYCLE,
+        *span,
+        format!("these steps wait for each other: {path}"),
+    );
+    for ((position, span), next) in cycle
+        .iter()
+        .zip(names.iter().skip(1))
+        .skip(1)
+        .take(SHOWN_MAX)
+    {
         problem = problem.related(*span, format!("`{}` waits for `{next}`", name(*position)));
     }
     problem = problem.label(format!("`{}` waits for `{}`", names[0], names[1]));
-    lower.problem(problem.hint("a loop is written with `repeat`; otherwise let one of them not read the other"));
+    lower.problem(
+        problem
+            .hint("a loop is written with `repeat`; otherwise let one of them not read the other"),
+    );
 }
 
 /// What a step reads beyond its siblings.

@@ -30,29 +30,54 @@ fn span_of(lower: &Lower<'_>, step: StepId, key: &str) -> Span {
 
 fn join(lower: &mut Lower<'_>, step: StepId) {
     let Some(def) = lower.def(step) else { return };
-    let counting = def.deps.iter().filter(|dep| dep.how != DepKind::Weak).count() + def.outer.len();
+    let counting = def
+        .deps
+        .iter()
+        .filter(|dep| dep.how != DepKind::Weak)
+        .count()
+        + def.outer.len();
     let (join, cancel_rest) = (def.join, def.cancel_rest);
     let name = lower.info(step).name.clone();
     let span = span_of(lower, step, "join");
     let problem = match join {
         Join::All => None,
         Join::First(count) if counting == 0 => Some(
-            Problem::new(codes::JOIN, span, format!("step `{name}` waits for no step, so the {} success never comes", nth(count)))
-                .hint("name the steps it waits for: `after: [a, b]`"),
+            Problem::new(
+                codes::JOIN,
+                span,
+                format!(
+                    "step `{name}` waits for no step, so the {} success never comes",
+                    nth(count)
+                ),
+            )
+            .hint("name the steps it waits for: `after: [a, b]`"),
         ),
         Join::First(count) if count as usize > counting => Some(
-            Problem::new(codes::JOIN, span, format!("step `{name}` waits for {count} successes of {counting} {}", steps(counting)))
-                .hint(format!("write at most `first: {counting}`")),
+            Problem::new(
+                codes::JOIN,
+                span,
+                format!(
+                    "step `{name}` waits for {count} successes of {counting} {}",
+                    steps(counting)
+                ),
+            )
+            .hint(format!("write at most `first: {counting}`")),
         ),
         Join::First(_) => None,
         Join::Failed if counting == 0 => Some(
-            Problem::new(codes::JOIN, span, format!("step `{name}` waits for no step, so none of them fails and it never runs"))
-                .hint("name the steps it watches: `after: [a]`"),
+            Problem::new(
+                codes::JOIN,
+                span,
+                format!("step `{name}` waits for no step, so none of them fails and it never runs"),
+            )
+            .hint("name the steps it watches: `after: [a]`"),
         ),
         Join::Failed => None,
-        Join::Settled if counting == 0 => {
-            Some(Problem::new(codes::POINTLESS, span, format!("step `{name}` waits for no step, so its `join` has no effect")))
-        }
+        Join::Settled if counting == 0 => Some(Problem::new(
+            codes::POINTLESS,
+            span,
+            format!("step `{name}` waits for no step, so its `join` has no effect"),
+        )),
         Join::Settled => None,
     };
     if let Some(problem) = problem {
@@ -60,7 +85,11 @@ fn join(lower: &mut Lower<'_>, step: StepId) {
     }
     if cancel_rest && !matches!(join, Join::First(_)) {
         let span = span_of(lower, step, "cancel_rest");
-        let problem = Problem::new(codes::POINTLESS, span, "`cancel_rest` has no effect without `join: any` or `first`");
+        let problem = Problem::new(
+            codes::POINTLESS,
+            span,
+            "`cancel_rest` has no effect without `join: any` or `first`",
+        );
         lower.problem(problem);
     }
 }
@@ -80,7 +109,9 @@ fn steps(count: usize) -> &'static str {
 
 /// The children of a race run side by side: an edge between two would make one lose before it starts.
 fn race(lower: &mut Lower<'_>, body: BodyId) {
-    let Some(scope) = lower.scope_of(body) else { return };
+    let Some(scope) = lower.scope_of(body) else {
+        return;
+    };
     match lower.def(scope).map(|def| &def.kind) {
         Some(Kind::Race(own)) if *own == body => {}
         Some(_) | None => return,
@@ -88,13 +119,23 @@ fn race(lower: &mut Lower<'_>, body: BodyId) {
     let children = lower.bodies[body.0 as usize].steps.clone();
     if let [only] = children.as_slice() {
         let span = lower.info(*only).name_span;
-        lower.problem(Problem::new(codes::POINTLESS, span, "a race with one step has no other to race with"));
+        lower.problem(Problem::new(
+            codes::POINTLESS,
+            span,
+            "a race with one step has no other to race with",
+        ));
     }
     for child in &children {
         if let Some(edge) = lower.info(*child).edges.first().copied() {
-            let (name, other) = (lower.info(*child).name.clone(), lower.info(children[edge.on as usize]).name.clone());
+            let (name, other) = (
+                lower.info(*child).name.clone(),
+                lower.info(children[edge.on as usize]).name.clone(),
+            );
             let message = format!("`{name}` waits for `{other}`, and both are in one race");
-            lower.problem(Problem::new(codes::JOIN, edge.span, message).hint("put steps that belong together into one group of the race"));
+            lower.problem(
+                Problem::new(codes::JOIN, edge.span, message)
+                    .hint("put steps that belong together into one group of the race"),
+            );
         }
     }
 }
@@ -107,16 +148,32 @@ fn unreachable(lower: &mut Lower<'_>, body: BodyId) {
     let children = lower.bodies[body.0 as usize].steps.clone();
     let ends = |step: &StepId| {
         lower.def(*step).is_some_and(|def| {
-            def.when.is_none() && def.catch.is_empty() && matches!(def.kind, Kind::Return(_) | Kind::Fail(_))
+            def.when.is_none()
+                && def.catch.is_empty()
+                && matches!(def.kind, Kind::Return(_) | Kind::Fail(_))
         })
     };
-    let Some(position) = children.iter().position(ends) else { return };
-    let Some(next) = children.get(position + 1) else { return };
-    if matches!(lower.def(*next).map(|def| def.join), Some(Join::Failed | Join::Settled)) {
+    let Some(position) = children.iter().position(ends) else {
+        return;
+    };
+    let Some(next) = children.get(position + 1) else {
+        return;
+    };
+    if matches!(
+        lower.def(*next).map(|def| def.join),
+        Some(Join::Failed | Join::Settled)
+    ) {
         return;
     }
-    let (span, end) = (lower.info(*next).name_span, lower.info(children[position]).name_span);
-    let problem = Problem::new(codes::UNREACHABLE, span, format!("`{}` never runs", lower.info(*next).name));
+    let (span, end) = (
+        lower.info(*next).name_span,
+        lower.info(children[position]).name_span,
+    );
+    let problem = Problem::new(
+        codes::UNREACHABLE,
+        span,
+        format!("`{}` never runs", lower.info(*next).name),
+    );
     lower.problem(problem.related(end, "the flow ends here"));
 }
 
@@ -143,14 +200,23 @@ fn workspace(lower: &mut Lower<'_>, orders: &Orders, body: BodyId) {
 fn in_list(lower: &Lower<'_>, body: BodyId) -> bool {
     let mut at = body;
     loop {
-        let Some(scope) = lower.scope_of(at) else { return false };
+        let Some(scope) = lower.scope_of(at) else {
+            return false;
+        };
         let info = lower.info(scope);
         // Items, rounds and other flows have directories of their own.
-        if !info.kind.is_some_and(|kind| matches!(kind.name, "steps" | "race")) {
+        if !info
+            .kind
+            .is_some_and(|kind| matches!(kind.name, "steps" | "race"))
+        {
             return false;
         }
         match info.placed {
-            crate::lang::lower::Placed::Body { body: around, .. } if lower.bodies[around.0 as usize].list => return true,
+            crate::lang::lower::Placed::Body { body: around, .. }
+                if lower.bodies[around.0 as usize].list =>
+            {
+                return true;
+            }
             crate::lang::lower::Placed::Body { body: around, .. } => at = around,
             crate::lang::lower::Placed::Hidden { .. } => return false,
         }
@@ -159,7 +225,9 @@ fn in_list(lower: &Lower<'_>, body: BodyId) -> bool {
 
 /// The directories that a step's `run` leaves work in, as far as they are known and shared.
 fn directories(lower: &Lower<'_>, step: StepId, shared: bool) -> Vec<String> {
-    let Some(def) = lower.def(step) else { return Vec::new() };
+    let Some(def) = lower.def(step) else {
+        return Vec::new();
+    };
     match &def.kind {
         Kind::Run(program) => match &program.cwd {
             Some(cwd) => cwd.literal().map(str::to_owned).into_iter().collect(),
@@ -169,7 +237,10 @@ fn directories(lower: &Lower<'_>, step: StepId, shared: bool) -> Vec<String> {
         Kind::Steps(body) => {
             let list = lower.bodies[body.0 as usize].list;
             let steps = &lower.bodies[body.0 as usize].steps;
-            steps.iter().flat_map(|step| directories(lower, *step, shared && !list)).collect()
+            steps
+                .iter()
+                .flat_map(|step| directories(lower, *step, shared && !list))
+                .collect()
         }
         Kind::Model(_)
         | Kind::Tool(_)
@@ -194,7 +265,10 @@ fn unordered(lower: &mut Lower<'_>, orders: &Orders, body: BodyId, directory: &s
     let mut last_before: Vec<Option<usize>> = vec![None; count];
     let mut rank: IndexMap<u32, usize> = IndexMap::new();
     for position in orders.of(body) {
-        let deps = lower.def(steps[*position as usize]).map(|def| def.deps.clone()).unwrap_or_default();
+        let deps = lower
+            .def(steps[*position as usize])
+            .map(|def| def.deps.clone())
+            .unwrap_or_default();
         let before = deps
             .iter()
             .filter_map(|dep| rank.get(&dep.on).copied().max(last_before[dep.on as usize]))
@@ -208,19 +282,36 @@ fn unordered(lower: &mut Lower<'_>, orders: &Orders, body: BodyId, directory: &s
         if own == 0 || before == Some(own - 1) {
             continue;
         }
-        let other = *rank.get_index(own - 1).expect("the group's earlier members are ranked").0;
-        report_workspace(lower, directory, steps[other as usize], steps[*position as usize]);
+        let other = *rank
+            .get_index(own - 1)
+            .expect("the group's earlier members are ranked")
+            .0;
+        report_workspace(
+            lower,
+            directory,
+            steps[other as usize],
+            steps[*position as usize],
+        );
         return;
     }
 }
 
 fn report_workspace(lower: &mut Lower<'_>, directory: &str, first: StepId, second: StepId) {
-    let (one, two) = (lower.info(first).name.clone(), lower.info(second).name.clone());
+    let (one, two) = (
+        lower.info(first).name.clone(),
+        lower.info(second).name.clone(),
+    );
     let (first, second) = (lower.info(first).name_span, lower.info(second).name_span);
-    let place = if directory.is_empty() { "the directory of the list around them".to_owned() } else { format!("`{directory}`") };
+    let place = if directory.is_empty() {
+        "the directory of the list around them".to_owned()
+    } else {
+        format!("`{directory}`")
+    };
     let message = format!("`{one}` and `{two}` run at the same time in {place}");
     let problem = Problem::new(codes::WORKSPACE, second, message).related(first, "the other one");
-    lower.problem(problem.hint(format!("order them, `after: [{one}]`, or make the group a list")));
+    lower.problem(problem.hint(format!(
+        "order them, `after: [{one}]`, or make the group a list"
+    )));
 }
 
 /// Flows that call themselves, directly or through others, need a bound somewhere on the way.
@@ -229,7 +320,13 @@ fn recursion(lower: &mut Lower<'_>) {
     let unbounded: Vec<Vec<(usize, Span)>> = lower
         .flows
         .iter()
-        .map(|flow| flow.calls.iter().filter(|call| !call.bounded).map(|call| (call.callee, call.span)).collect())
+        .map(|flow| {
+            flow.calls
+                .iter()
+                .filter(|call| !call.bounded)
+                .map(|call| (call.callee, call.span))
+                .collect()
+        })
         .collect();
     let mut state = vec![0u8; count];
     for start in 0..count {
@@ -259,9 +356,21 @@ fn recursion(lower: &mut Lower<'_>) {
 }
 
 fn report_recursion(lower: &mut Lower<'_>, stack: &[(usize, usize)], callee: usize, span: Span) {
-    let start = stack.iter().position(|(flow, _)| *flow == callee).unwrap_or(0);
-    let mut names: Vec<String> = stack[start..].iter().map(|(flow, _)| lower.flows[*flow].name.to_string()).collect();
+    let start = stack
+        .iter()
+        .position(|(flow, _)| *flow == callee)
+        .unwrap_or(0);
+    let mut names: Vec<String> = stack[start..]
+        .iter()
+        .map(|(flow, _)| lower.flows[*flow].name.to_string())
+        .collect();
     names.push(lower.flows[callee].name.to_string());
-    let message = format!("the flow calls itself without a bound: {}", names.join(" -> "));
-    lower.problem(Problem::new(codes::RECURSION, span, message).hint("say how deep it may go: `max_depth: 5` beside `flow:`"));
+    let message = format!(
+        "the flow calls itself without a bound: {}",
+        names.join(" -> ")
+    );
+    lower.problem(
+        Problem::new(codes::RECURSION, span, message)
+            .hint("say how deep it may go: `max_depth: 5` beside `flow:`"),
+    );
 }

@@ -42,7 +42,9 @@ pub(crate) fn check(bundle: &Bundle, origin: &Origin) -> Checked {
     unused::check(&mut lower);
     let problems = std::mem::take(&mut lower.problems);
     let diagnostics = report(problems, &origin.sources);
-    let failed = diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error);
+    let failed = diagnostics
+        .iter()
+        .any(|diagnostic| diagnostic.severity == Severity::Error);
     let graph = if failed { None } else { finish(lower, bundle) };
     Checked { graph, diagnostics }
 }
@@ -65,5 +67,10 @@ fn finish(lower: Lower<'_>, bundle: &Bundle) -> Option<Graph> {
             triggers: flow.map.get("triggers").map(|entry| entry.node.to_json()),
         });
     }
-    Some(Graph { hash: bundle.hash().into(), flows, steps: steps?, bodies: lower.bodies })
+    Some(Graph {
+        hash: bundle.hash().into(),
+        flows,
+        steps: steps?,
+        bodies: lower.bodies,
+    })
 }

@@ -40,7 +40,10 @@ impl Common {
             ("step", string.nullable(), true),
             ("data", any.clone(), true),
         ]);
-        let item = Type::fields([("state", string.clone(), true), ("error", error.nullable(), true)]);
+        let item = Type::fields([
+            ("state", string.clone(), true),
+            ("error", error.nullable(), true),
+        ]);
         Self {
             run: Type::fields([
                 ("id", string.clone(), true),
@@ -81,7 +84,12 @@ impl Common {
     }
 
     fn process(&self, json: Option<Type>) -> Type {
-        Type::fields(self.process.iter().cloned().chain(json.map(|json| ("json", json, true))))
+        Type::fields(
+            self.process
+                .iter()
+                .cloned()
+                .chain(json.map(|json| ("json", json, true))),
+        )
     }
 }
 
@@ -154,7 +162,13 @@ impl Typer<'_, '_> {
             None => self.common.any.clone(),
         };
         self.flow_output(flow, body, declared.as_ref(), &value);
-        for site in self.lower.flow_sites.get(&flow).cloned().unwrap_or_default() {
+        for site in self
+            .lower
+            .flow_sites
+            .get(&flow)
+            .cloned()
+            .unwrap_or_default()
+        {
             if !self.is_output(body, site) {
                 self.site(site);
             }
@@ -167,7 +181,11 @@ impl Typer<'_, '_> {
         }
         self.active.pop();
         // With a `return` inside, another value may be the output.
-        let inferred = if self.lower.flows[flow].has_return { self.common.any.clone() } else { value };
+        let inferred = if self.lower.flows[flow].has_return {
+            self.common.any.clone()
+        } else {
+            value
+        };
         let ty = declared.unwrap_or(inferred);
         self.flows[flow] = Some(ty.clone());
         ty
@@ -177,8 +195,16 @@ impl Typer<'_, '_> {
         body.is_some_and(|body| self.lower.body_info[body.0 as usize].output == Some(site))
     }
 
-    fn flow_output(&mut self, flow: usize, body: Option<BodyId>, declared: Option<&Type>, value: &Type) {
-        let (Some(body), Some(declared)) = (body, declared) else { return };
+    fn flow_output(
+        &mut self,
+        flow: usize,
+        body: Option<BodyId>,
+        declared: Option<&Type>,
+        value: &Type,
+    ) {
+        let (Some(body), Some(declared)) = (body, declared) else {
+            return;
+        };
         let map = self.lower.flows[flow].map;
         match self.lower.body_info[body.0 as usize].output {
             Some(site) => self.fit_site(site, declared, codes::OUTPUT_MISFIT, "the flow returns"),
@@ -186,16 +212,30 @@ impl Typer<'_, '_> {
                 if self.lower.flows[flow].has_return {
                     return;
                 }
-                let span = map.get("returns").map_or(self.lower.flows[flow].node.span, |entry| entry.key);
+                let span = map
+                    .get("returns")
+                    .map_or(self.lower.flows[flow].node.span, |entry| entry.key);
                 let name = self.lower.flows[flow].name.clone();
-                let problem = Problem::new(codes::NO_OUTPUT, span, format!("flow `{name}` has `returns` and no `output`"));
-                self.lower.problem(problem.hint("say what it returns: `output: { … }`"));
+                let problem = Problem::new(
+                    codes::NO_OUTPUT,
+                    span,
+                    format!("flow `{name}` has `returns` and no `output`"),
+                );
+                self.lower
+                    .problem(problem.hint("say what it returns: `output: { … }`"));
             }
             None if value.fits(declared) == Fit::No => {
                 let step = self.lower.bodies[body.0 as usize].steps[0];
                 let span = self.lower.info(step).name_span;
-                let message = format!("the flow returns {}, and its only step gives {}", a(declared), a(value));
-                self.lower.problem(Problem::new(codes::OUTPUT_MISFIT, span, message).hint("add an `output` that fits"));
+                let message = format!(
+                    "the flow returns {}, and its only step gives {}",
+                    a(declared),
+                    a(value)
+                );
+                self.lower.problem(
+                    Problem::new(codes::OUTPUT_MISFIT, span, message)
+                        .hint("add an `output` that fits"),
+                );
             }
             None => {}
         }
@@ -217,21 +257,35 @@ impl Typer<'_, '_> {
 
     /// The type of a step that was typed before, or anything.
     pub(super) fn value_of(&self, step: StepId) -> Type {
-        self.steps[step.0 as usize].clone().unwrap_or_else(|| self.common.any.clone())
+        self.steps[step.0 as usize]
+            .clone()
+            .unwrap_or_else(|| self.common.any.clone())
     }
 
     fn plan(&self, step: StepId) -> Plan {
         let Some(def) = self.lower.def(step) else {
-            return self.lower.info(step).body.map_or(Plan::Unknown, Plan::Group);
+            return self
+                .lower
+                .info(step)
+                .body
+                .map_or(Plan::Unknown, Plan::Group);
         };
         match &def.kind {
             Kind::Model(_) => Plan::Text,
-            Kind::Tool(tool) => Plan::Tool(self.lower.tool_info(&tool.name).map(|tool| tool.output.clone())),
+            Kind::Tool(tool) => Plan::Tool(
+                self.lower
+                    .tool_info(&tool.name)
+                    .map(|tool| tool.output.clone()),
+            ),
             Kind::Run(_) => Plan::Process,
             Kind::Human(human) => Plan::Known(human.form.clone()),
             Kind::Wait(Wait::Signal { name, .. }) => {
                 let flow = self.lower.info(step).flow;
-                self.lower.flows[flow].signals.get(name).cloned().map_or(Plan::Unknown, Plan::Known)
+                self.lower.flows[flow]
+                    .signals
+                    .get(name)
+                    .cloned()
+                    .map_or(Plan::Unknown, Plan::Known)
             }
             Kind::Wait(Wait::For(_) | Wait::Until(_)) => Plan::Unknown,
             Kind::Set(_) => Plan::Main,
@@ -239,9 +293,13 @@ impl Typer<'_, '_> {
             Kind::Steps(body) => Plan::Group(*body),
             Kind::ForEach(spec) => Plan::ForEach(spec.body),
             Kind::Repeat(spec) => Plan::Repeat(spec.body),
-            Kind::Switch(spec) => {
-                Plan::Switch(spec.cases.iter().map(|(_, step)| *step).chain(spec.otherwise).collect())
-            }
+            Kind::Switch(spec) => Plan::Switch(
+                spec.cases
+                    .iter()
+                    .map(|(_, step)| *step)
+                    .chain(spec.otherwise)
+                    .collect(),
+            ),
             Kind::Race(body) => Plan::Race(*body),
             Kind::Flow(call) => Plan::Flow(call.flow.0 as usize),
         }
@@ -288,7 +346,11 @@ impl Typer<'_, '_> {
 
     /// `item_key` sees the item, so it comes after the items.
     fn after_items(&self, site: SiteId, main: Option<SiteId>) -> bool {
-        main.is_some_and(|main| site > main) && matches!(self.lower.sites[site as usize].want, crate::lang::lower::Want::Any)
+        main.is_some_and(|main| site > main)
+            && matches!(
+                self.lower.sites[site as usize].want,
+                crate::lang::lower::Want::Any
+            )
     }
 
     /// What `for_each` and `repeat` bind.
@@ -303,7 +365,11 @@ impl Typer<'_, '_> {
             }
             Some("repeat") => {
                 // A first value of null says nothing about those to come.
-                let carry = if *ty == Type::null() { self.common.any.clone() } else { ty.clone() };
+                let carry = if *ty == Type::null() {
+                    self.common.any.clone()
+                } else {
+                    ty.clone()
+                };
                 self.carries.insert(step, carry);
             }
             Some(_) | None => {}
@@ -331,7 +397,11 @@ impl Typer<'_, '_> {
                     types.push(self.value_of(case));
                 }
                 super::wants::cases(self, step, main.as_ref());
-                if types.is_empty() { self.common.any.clone() } else { Type::one_of(&types) }
+                if types.is_empty() {
+                    self.common.any.clone()
+                } else {
+                    Type::one_of(&types)
+                }
             }
             Plan::Race(body) => self.race(body),
             Plan::Flow(flow) => self.flow(flow),
@@ -341,10 +411,16 @@ impl Typer<'_, '_> {
     fn rounds(&mut self, step: StepId, body: BodyId) -> Type {
         let output = self.body(body);
         self.outputs.insert(step, output.clone());
-        if let (Some(carry), Some(site)) =
-            (self.carries.get(&step).cloned(), self.lower.body_info[body.0 as usize].output)
-        {
-            self.fit_site(site, &carry, codes::MISFIT, "`carry` types the output, it is");
+        if let (Some(carry), Some(site)) = (
+            self.carries.get(&step).cloned(),
+            self.lower.body_info[body.0 as usize].output,
+        ) {
+            self.fit_site(
+                site,
+                &carry,
+                codes::MISFIT,
+                "`carry` types the output, it is",
+            );
         }
         match self.carries.get(&step) {
             Some(carry) => Type::one_of(&[output, carry.clone()]),
@@ -355,15 +431,25 @@ impl Typer<'_, '_> {
     fn race(&mut self, body: BodyId) -> Type {
         self.body(body);
         let steps = self.lower.bodies[body.0 as usize].steps.clone();
-        let winners: Vec<Json> = steps.iter().map(|step| Json::from(self.lower.info(*step).name.as_str())).collect();
+        let winners: Vec<Json> = steps
+            .iter()
+            .map(|step| Json::from(self.lower.info(*step).name.as_str()))
+            .collect();
         let values: Vec<Type> = steps.iter().map(|step| self.value_of(*step)).collect();
         let winner = Type::known(serde_json::json!({ "enum": winners }));
-        Type::fields([("winner", winner, true), ("value", Type::one_of(&values), true)])
+        Type::fields([
+            ("winner", winner, true),
+            ("value", Type::one_of(&values), true),
+        ])
     }
 
     fn stream_items(&mut self, step: StepId) {
-        let Some(stream) = self.lower.info(step).stream else { return };
-        let crate::lang::lower::Placed::Body { body, .. } = self.lower.info(step).placed else { return };
+        let Some(stream) = self.lower.info(step).stream else {
+            return;
+        };
+        let crate::lang::lower::Placed::Body { body, .. } = self.lower.info(step).placed else {
+            return;
+        };
         let producer = self.lower.bodies[body.0 as usize].steps[stream.on as usize];
         let field = match self.lower.def(step).map(|def| &def.kind) {
             Some(Kind::ForEach(spec)) => match &spec.items {
@@ -379,7 +465,8 @@ impl Typer<'_, '_> {
                 Field::Unknown => self.common.any.clone(),
                 Field::Missing(_) => {
                     let message = format!("`{name}.{field}` is {}, not a list", a(&list));
-                    self.lower.problem(Problem::new(codes::NOT_A_LIST, stream.span, message));
+                    self.lower
+                        .problem(Problem::new(codes::NOT_A_LIST, stream.span, message));
                     self.common.any.clone()
                 }
             },
@@ -387,7 +474,8 @@ impl Typer<'_, '_> {
             Field::Missing(known) => {
                 let known = crate::lang::names(known.iter().map(String::as_str));
                 let message = format!("`{name}` returns {known}, no `{field}`");
-                self.lower.problem(Problem::new(codes::NO_FIELD, stream.span, message));
+                self.lower
+                    .problem(Problem::new(codes::NO_FIELD, stream.span, message));
                 self.common.any.clone()
             }
         };
@@ -396,7 +484,9 @@ impl Typer<'_, '_> {
 
     /// The value under its contract.
     fn contract(&mut self, step: StepId, value: Type, declared: Option<Type>) -> Type {
-        let Some(declared) = declared else { return value };
+        let Some(declared) = declared else {
+            return value;
+        };
         match self.lower.info(step).kind.map(|kind| kind.name) {
             Some("run") => self.common.process(Some(declared)),
             // What comes from outside may have more fields than the flow asks for.
@@ -406,8 +496,13 @@ impl Typer<'_, '_> {
                     let span = self.lower.info(step).spans.get("returns").copied();
                     let span = span.unwrap_or_else(|| self.lower.info(step).name_span);
                     let name = self.lower.info(step).name.clone();
-                    let message = format!("step `{name}` gives {}, which cannot be {}", a(&value), a(&declared));
-                    self.lower.problem(Problem::new(codes::MISFIT, span, message));
+                    let message = format!(
+                        "step `{name}` gives {}, which cannot be {}",
+                        a(&value),
+                        a(&declared)
+                    );
+                    self.lower
+                        .problem(Problem::new(codes::MISFIT, span, message));
                 }
                 declared
             }
@@ -416,7 +511,9 @@ impl Typer<'_, '_> {
 
     /// What fallbacks and handlers may give instead. A contract holds for them, too.
     fn alternatives(&mut self, step: StepId, value: Type) -> Type {
-        let Some(def) = self.lower.def(step) else { return value };
+        let Some(def) = self.lower.def(step) else {
+            return value;
+        };
         let (fallbacks, typed) = (def.fallback.clone(), def.returns.is_some());
         let has_catch = !def.catch.is_empty();
         let mut types = vec![value];
@@ -479,24 +576,35 @@ impl Typer<'_, '_> {
 
     /// A scope whose value is read and that has none to give.
     pub(super) fn read_without_output(&mut self, step: StepId, span: Span) {
-        let Some(body) = self.without_output(step) else { return };
+        let Some(body) = self.without_output(step) else {
+            return;
+        };
         let steps = &self.lower.bodies[body.0 as usize].steps;
         if steps.len() < 2 {
             return;
         }
-        let last = steps.last().map(|last| self.lower.info(*last).name.clone()).unwrap_or_default();
+        let last = steps
+            .last()
+            .map(|last| self.lower.info(*last).name.clone())
+            .unwrap_or_default();
         let name = self.lower.info(step).name.clone();
         let count = steps.len();
         let at = self.lower.info(step).name_span;
-        let message = format!("`{name}` has {count} steps and no `output`, so it has no value to read");
+        let message =
+            format!("`{name}` has {count} steps and no `output`, so it has no value to read");
         let problem = Problem::new(codes::NO_OUTPUT, span, message).related(at, "this scope");
-        self.lower.problem(problem.hint(format!("say what its value is: `output: \"{{{{ {last} }}}}\"`")));
+        self.lower.problem(problem.hint(format!(
+            "say what its value is: `output: \"{{{{ {last} }}}}\"`"
+        )));
     }
 
     fn without_output(&self, step: StepId) -> Option<BodyId> {
         let body = match self.plan(step) {
             Plan::Group(body) | Plan::ForEach(body) | Plan::Repeat(body) => body,
-            Plan::Flow(flow) if !self.lower.flows[flow].has_return && self.lower.flows[flow].returns.is_none() => {
+            Plan::Flow(flow)
+                if !self.lower.flows[flow].has_return
+                    && self.lower.flows[flow].returns.is_none() =>
+            {
                 self.lower.flows[flow].body?
             }
             Plan::Flow(_)
@@ -510,11 +618,19 @@ impl Typer<'_, '_> {
             | Plan::Race(_)
             | Plan::Unknown => return None,
         };
-        self.lower.bodies[body.0 as usize].output.is_none().then_some(body)
+        self.lower.bodies[body.0 as usize]
+            .output
+            .is_none()
+            .then_some(body)
     }
 
     /// Where an expression of a site stands.
-    pub(super) fn place<'n>(&self, cx: crate::lang::lower::Cx, text: &'n crate::lang::tree::Node, strict: bool) -> Place<'n> {
+    pub(super) fn place<'n>(
+        &self,
+        cx: crate::lang::lower::Cx,
+        text: &'n crate::lang::tree::Node,
+        strict: bool,
+    ) -> Place<'n> {
         Place { cx, text, strict }
     }
 

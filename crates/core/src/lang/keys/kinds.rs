@@ -19,13 +19,34 @@ pub(crate) struct Kind {
 macro_rules! kind {
     ($name:literal, $leaf:expr, $available:expr, $doc:literal, $example:literal, $keys:expr) => {{
         static KEYS: &[Key] = $keys;
-        static TABLE: Table = Table { name: $name, doc: $doc, keys: KEYS, required: &[$name] };
-        Kind { name: $name, leaf: $leaf, available: $available, table: &TABLE, example: $example }
+        static TABLE: Table = Table {
+            name: $name,
+            doc: $doc,
+            keys: KEYS,
+            required: &[$name],
+        };
+        Kind {
+            name: $name,
+            leaf: $leaf,
+            available: $available,
+            table: &TABLE,
+            example: $example,
+        }
     }};
 }
 
-const OUTPUT: Key = key("output", Takes::Value, "The scope's value. With one step, its value when absent.", "\"{{ last_step.text }}\"");
-const STEPS: Key = key("steps", Takes::Steps, "The steps: a map runs by its data, a list in order.", "{ hello: { set: hi } }");
+const OUTPUT: Key = key(
+    "output",
+    Takes::Value,
+    "The scope's value. With one step, its value when absent.",
+    "\"{{ last_step.text }}\"",
+);
+const STEPS: Key = key(
+    "steps",
+    Takes::Steps,
+    "The steps: a map runs by its data, a list in order.",
+    "{ hello: { set: hi } }",
+);
 
 /// Every kind.
 pub(crate) static KINDS: &[Kind] = &[
@@ -81,7 +102,7 @@ pub(crate) static KINDS: &[Kind] = &[
         key("fail", Takes::Either(&[Takes::Map(&FAIL), Takes::Text]), "The error, or its message.", "{ code: too_old, message: closed }"),
     ] },
     kind! { "steps", false, true, "A group of steps.",
-        "{ steps: { a: { set: 1 }, b: { set: 2 } }, output: \"{{ a + b }}\" }", &[STEPS, OUTPUT] },
+    "{ steps: { a: { set: 1 }, b: { set: 2 } }, output: \"{{ a + b }}\" }", &[STEPS, OUTPUT] },
     kind! { "for_each", false, true, "Steps for each item of a list, side by side. The value is the list of the successes, in the order of the items.",
         "{ for_each: input.docs, as: doc, steps: { sum: { model: fast, prompt: \"{{ doc }}\" } } }", &[
         key("for_each", Takes::Either(&[Takes::Expression, Takes::Value, Takes::Map(&STREAM)]), "The items: an expression, a list, or a stream.", "input.docs"),

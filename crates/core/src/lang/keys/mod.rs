@@ -56,8 +56,14 @@ pub(crate) enum Takes {
     Texts,
     /// A map of names to plain texts.
     PlainMap,
-    Integer { min: i64, max: i64 },
-    Number { min: f64, max: f64 },
+    Integer {
+        min: i64,
+        max: i64,
+    },
+    Number {
+        min: f64,
+        max: f64,
+    },
     Boolean,
     /// `5m`, `1s`.
     Duration,
@@ -104,8 +110,18 @@ pub(crate) enum Takes {
 }
 
 /// Shorthand that keeps the tables readable.
-pub(crate) const fn key(name: &'static str, takes: Takes, doc: &'static str, example: &'static str) -> Key {
-    Key { name, takes, doc, example }
+pub(crate) const fn key(
+    name: &'static str,
+    takes: Takes,
+    doc: &'static str,
+    example: &'static str,
+) -> Key {
+    Key {
+        name,
+        takes,
+        doc,
+        example,
+    }
 }
 
 impl Table {
@@ -182,5 +198,10 @@ pub(crate) fn text_keys() -> Vec<&'static str> {
             _ => false,
         }
     }
-    tables().iter().flat_map(|table| table.keys).filter(|key| takes_text(key.takes)).map(|key| key.name).collect()
+    tables()
+        .iter()
+        .flat_map(|table| table.keys)
+        .filter(|key| takes_text(key.takes))
+        .map(|key| key.name)
+        .collect()
 }

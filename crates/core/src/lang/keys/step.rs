@@ -12,31 +12,102 @@ pub(crate) static ANY: Table = Table {
 };
 
 static ANY_KEYS: &[Key] = &[
-    key("description", Takes::Plain, "What the step is for, in a sentence.", "Classifies the ticket."),
-    key("when", Takes::Condition, "Runs only if this is true; else the step is skipped.", "draft.refund > 0"),
-    key("after", Takes::Names, "Steps that have to be settled first, besides those whose values are read.", "[build]"),
+    key(
+        "description",
+        Takes::Plain,
+        "What the step is for, in a sentence.",
+        "Classifies the ticket.",
+    ),
+    key(
+        "when",
+        Takes::Condition,
+        "Runs only if this is true; else the step is skipped.",
+        "draft.refund > 0",
+    ),
+    key(
+        "after",
+        Takes::Names,
+        "Steps that have to be settled first, besides those whose values are read.",
+        "[build]",
+    ),
     key(
         "join",
-        Takes::Either(&[Takes::Choice(&["all", "any", "settled", "failed"]), Takes::Map(&FIRST)]),
+        Takes::Either(&[
+            Takes::Choice(&["all", "any", "settled", "failed"]),
+            Takes::Map(&FIRST),
+        ]),
         "When it runs, seen from the steps it waits for: all succeeded (default), the first success, all settled, one failed.",
         "any",
     ),
-    key("cancel_rest", Takes::Boolean, "With `any` or `first`: cancels the steps that are not needed any more.", "true"),
-    key("returns", Takes::Type, "The contract of the value: a type, held at run time.", "{ team: string }"),
-    key("gates", Takes::Maps(&GATE), "Verifications of the value before the step counts as succeeded.", "[{ expr: output.total <= 100 }]"),
-    key("repair", Takes::Integer { min: 0, max: 20 }, "How often a failed gate or contract leads to another try, with `last`.", "2"),
+    key(
+        "cancel_rest",
+        Takes::Boolean,
+        "With `any` or `first`: cancels the steps that are not needed any more.",
+        "true",
+    ),
+    key(
+        "returns",
+        Takes::Type,
+        "The contract of the value: a type, held at run time.",
+        "{ team: string }",
+    ),
+    key(
+        "gates",
+        Takes::Maps(&GATE),
+        "Verifications of the value before the step counts as succeeded.",
+        "[{ expr: output.total <= 100 }]",
+    ),
+    key(
+        "repair",
+        Takes::Integer { min: 0, max: 20 },
+        "How often a failed gate or contract leads to another try, with `last`.",
+        "2",
+    ),
     key(
         "fallback",
         Takes::Either(&[Takes::Step, Takes::Any]),
         "What to try when the step has failed: keys that replace the step's own. One, or a list.",
         "{ model: strong }",
     ),
-    key("catch", Takes::Maps(&CATCH), "What gives the value when the step has failed.", "[{ errors: [timeout], output: none }]"),
-    key("deadline", Takes::Duration, "The whole step, all tries included, fails after this long.", "10m"),
-    key("budget", Takes::Map(&BUDGET), "Most that the step may spend.", "{ usd: 0.05 }"),
-    key("priority", Takes::Integer { min: -100, max: 100 }, "Higher goes first where limits make steps wait.", "10"),
-    key("labels", Takes::Names, "Marks for filters and policies; `untrusted` bars `raw_shell`.", "[untrusted]"),
-    key("compensate", Takes::Step, "The leaf that undoes this step; `output` is the step's value.", "{ tool: crm.revoke, with: { id: 7 } }"),
+    key(
+        "catch",
+        Takes::Maps(&CATCH),
+        "What gives the value when the step has failed.",
+        "[{ errors: [timeout], output: none }]",
+    ),
+    key(
+        "deadline",
+        Takes::Duration,
+        "The whole step, all tries included, fails after this long.",
+        "10m",
+    ),
+    key(
+        "budget",
+        Takes::Map(&BUDGET),
+        "Most that the step may spend.",
+        "{ usd: 0.05 }",
+    ),
+    key(
+        "priority",
+        Takes::Integer {
+            min: -100,
+            max: 100,
+        },
+        "Higher goes first where limits make steps wait.",
+        "10",
+    ),
+    key(
+        "labels",
+        Takes::Names,
+        "Marks for filters and policies; `untrusted` bars `raw_shell`.",
+        "[untrusted]",
+    ),
+    key(
+        "compensate",
+        Takes::Step,
+        "The leaf that undoes this step; `output` is the step's value.",
+        "{ tool: crm.revoke, with: { id: 7 } }",
+    ),
 ];
 
 /// Keys on leaves.
@@ -54,7 +125,12 @@ static LEAF_KEYS: &[Key] = &[
         "Tries of one activation, the first included.",
         "{ attempts: 4, backoff: 1s..30s }",
     ),
-    key("timeout", Takes::Duration, "One attempt ends after this long.", "30s"),
+    key(
+        "timeout",
+        Takes::Duration,
+        "One attempt ends after this long.",
+        "30s",
+    ),
     key(
         "effect",
         Takes::Choice(&["pure", "read", "write", "once"]),
@@ -63,14 +139,38 @@ static LEAF_KEYS: &[Key] = &[
     ),
     key(
         "on_uncertain",
-        Takes::Either(&[Takes::Choice(&["ask", "retry", "fail"]), Takes::Map(&ASK), Takes::Map(&CHECK)]),
+        Takes::Either(&[
+            Takes::Choice(&["ask", "retry", "fail"]),
+            Takes::Map(&ASK),
+            Takes::Map(&CHECK),
+        ]),
         "What to do when a `once` may or may not have happened.",
         "ask",
     ),
-    key("key", Takes::Text, "An idempotency key of your own instead of the run's and path's.", "\"{{ input.order }}\""),
-    key("cache", Takes::Duration, "Results of `pure` and `read` leaves are kept this long.", "1h"),
-    key("concurrency", Takes::Maps(&CONCURRENCY), "Limits of attempts at once over all runs.", "{ key: crm, max: 4 }"),
-    key("worker", Takes::Plain, "The worker that must carry it out.", "gpu"),
+    key(
+        "key",
+        Takes::Text,
+        "An idempotency key of your own instead of the run's and path's.",
+        "\"{{ input.order }}\"",
+    ),
+    key(
+        "cache",
+        Takes::Duration,
+        "Results of `pure` and `read` leaves are kept this long.",
+        "1h",
+    ),
+    key(
+        "concurrency",
+        Takes::Maps(&CONCURRENCY),
+        "Limits of attempts at once over all runs.",
+        "{ key: crm, max: 4 }",
+    ),
+    key(
+        "worker",
+        Takes::Plain,
+        "The worker that must carry it out.",
+        "gpu",
+    ),
 ];
 
 /// Keys on scopes.

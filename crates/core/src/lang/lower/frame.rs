@@ -10,8 +10,10 @@ use crate::lang::diagnostic::{Problem, nearest};
 use crate::lang::source::Span;
 
 /// Words that no step, item or flow may be called.
-pub(crate) const RESERVED: &[&str] =
-    &["input", "run", "steps", "secrets", "loop", "carry", "rounds", "last", "output", "error", "args"];
+pub(crate) const RESERVED: &[&str] = &[
+    "input", "run", "steps", "secrets", "loop", "carry", "rounds", "last", "output", "error",
+    "args",
+];
 
 /// Index of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,7 +32,10 @@ pub(crate) enum FrameKind {
     /// `input`, `run`, `steps`, `secrets` of a flow.
     Flow(usize),
     /// The steps of a body.
-    Body { body: BodyId, names: IndexMap<String, (u32, StepId, Span)> },
+    Body {
+        body: BodyId,
+        names: IndexMap<String, (u32, StepId, Span)>,
+    },
     /// Names bound by a step.
     Binds(Vec<(String, Bind)>),
 }
@@ -59,7 +64,11 @@ pub(crate) enum Bind {
 /// What a name was found to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
-    Step { body: BodyId, position: u32, step: StepId },
+    Step {
+        body: BodyId,
+        position: u32,
+        step: StepId,
+    },
     Bind(Bind),
     Input(usize),
     Run,
@@ -89,7 +98,11 @@ impl Lower<'_> {
             match &frame.kind {
                 FrameKind::Body { body, names } => {
                     if let Some((position, step, _)) = names.get(name) {
-                        return Some(Found::Step { body: *body, position: *position, step: *step });
+                        return Some(Found::Step {
+                            body: *body,
+                            position: *position,
+                            step: *step,
+                        });
                     }
                 }
                 FrameKind::Binds(binds) => {
@@ -144,7 +157,9 @@ impl Lower<'_> {
             match &frame.kind {
                 FrameKind::Body { names: steps, .. } => names.extend(steps.keys().cloned()),
                 FrameKind::Binds(binds) => names.extend(binds.iter().map(|(name, _)| name.clone())),
-                FrameKind::Flow(_) => names.extend(["input", "run", "steps", "secrets"].map(str::to_owned)),
+                FrameKind::Flow(_) => {
+                    names.extend(["input", "run", "steps", "secrets"].map(str::to_owned))
+                }
             }
             at = frame.parent;
         }
@@ -154,12 +169,20 @@ impl Lower<'_> {
     /// Notes that an expression reads a name: edges, reads, and the problems of names.
     pub(crate) fn reference(&mut self, cx: Cx, reference: &Ref, span: Span) {
         match self.find(cx.frame, &reference.root) {
-            Some(Found::Step { body, position, step }) => {
+            Some(Found::Step {
+                body,
+                position,
+                step,
+            }) => {
                 self.read_step(cx, (body, position, step), reference.guarded, false, span);
             }
             Some(Found::Steps) => self.read_meta(cx, reference, span),
             Some(Found::Secrets) if !cx.secrets => {
-                let problem = Problem::new(codes::SECRET_PLACE, span, "a secret can be read only in `env` and in headers");
+                let problem = Problem::new(
+                    codes::SECRET_PLACE,
+                    span,
+                    "a secret can be read only in `env` and in headers",
+                );
                 self.problem(problem.hint(
                     "give it to the process by `env: { TOKEN: \"{{ secrets.NAME }}\" }`, or to a request by `headers`",
                 ));
@@ -172,16 +195,30 @@ impl Lower<'_> {
 
     fn read_meta(&mut self, cx: Cx, reference: &Ref, span: Span) {
         let Some(name) = reference.member() else {
-            let problem = Problem::new(codes::UNKNOWN_NAME, span, "`steps` is read by a step's name");
+            let problem = Problem::new(
+                codes::UNKNOWN_NAME,
+                span,
+                "`steps` is read by a step's name",
+            );
             self.problem(problem.hint("write `steps.NAME.state`; the fields are `state`, `error`, `attempts`, `cost`, `seconds`, `items`"));
             return;
         };
         match self.find(cx.frame, name) {
-            Some(Found::Step { body, position, step }) => self.read_step(cx, (body, position, step), true, true, span),
-            Some(Found::Bind(_) | Found::Input(_) | Found::Run | Found::Steps | Found::Secrets) | None => {
+            Some(Found::Step {
+                body,
+                position,
+                step,
+            }) => self.read_step(cx, (body, position, step), true, true, span),
+            Some(Found::Bind(_) | Found::Input(_) | Found::Run | Found::Steps | Found::Secrets)
+            | None => {
                 let names = self.in_sight(cx.frame);
-                let hint = nearest(name, names.iter().map(String::as_str)).map(|near| format!("did you mean `steps.{near}`?"));
-                let problem = Problem::new(codes::UNKNOWN_NAME, span, format!("there is no step `{name}` here"));
+                let hint = nearest(name, names.iter().map(String::as_str))
+                    .map(|near| format!("did you mean `steps.{near}`?"));
+                let problem = Problem::new(
+                    codes::UNKNOWN_NAME,
+                    span,
+                    format!("there is no step `{name}` here"),
+                );
                 self.problem(problem.maybe_hint(hint));
             }
         }
@@ -208,7 +245,12 @@ impl Lower<'_> {
         };
         let hint = hint.or_else(|| self.inner_step_hint(cx.flow, name));
         self.problem(
-            Problem::new(codes::UNKNOWN_NAME, span, format!("there is no step or name `{name}` here")).maybe_hint(hint),
+            Problem::new(
+                codes::UNKNOWN_NAME,
+                span,
+                format!("there is no step or name `{name}` here"),
+            )
+            .maybe_hint(hint),
         );
     }
 
@@ -222,30 +264,51 @@ impl Lower<'_> {
 
     /// A step of that name exists, but inside a scope.
     fn inner_step_hint(&self, flow: usize, name: &str) -> Option<String> {
-        let inner = self.info.iter().find(|info| info.flow == flow && info.name == name)?;
-        let Placed::Body { body, .. } = inner.placed else { return None };
+        let inner = self
+            .info
+            .iter()
+            .find(|info| info.flow == flow && info.name == name)?;
+        let Placed::Body { body, .. } = inner.placed else {
+            return None;
+        };
         match self.body_info[body.0 as usize].owner {
             Owner::Step(scope) => {
                 let scope = &self.info(scope).name;
-                Some(format!("`{name}` is a step inside `{scope}`: give it out by the `output` of `{scope}`"))
+                Some(format!(
+                    "`{name}` is a step inside `{scope}`: give it out by the `output` of `{scope}`"
+                ))
             }
             Owner::Flow(_) => None,
         }
     }
 
     /// Notes a read of a step and makes the edge that it needs.
-    fn read_step(&mut self, cx: Cx, (body, position, step): (BodyId, u32, StepId), guarded: bool, meta: bool, span: Span) {
+    fn read_step(
+        &mut self,
+        cx: Cx,
+        (body, position, step): (BodyId, u32, StepId),
+        guarded: bool,
+        meta: bool,
+        span: Span,
+    ) {
         if !meta {
             let info = self.info_mut(step);
             info.read_at.get_or_insert(span);
         }
-        let read = ReadOf { target: step, guarded, meta, span };
+        let read = ReadOf {
+            target: step,
+            guarded,
+            meta,
+            span,
+        };
         let reader = match cx.owner {
             Owner::Flow(_) => None,
             Owner::Step(reader) => Some(reader),
         };
         if let Some(output_of) = cx.output_of {
-            self.body_info[output_of.0 as usize].output_reads.push(read.clone());
+            self.body_info[output_of.0 as usize]
+                .output_reads
+                .push(read.clone());
         }
         let Some(reader) = reader else { return };
         let info = self.info_mut(reader);
@@ -254,13 +317,23 @@ impl Lower<'_> {
         } else {
             info.reads.push(read);
         }
-        let Some((ancestor, own)) = self.ancestor_in(reader, body) else { return };
+        let Some((ancestor, own)) = self.ancestor_in(reader, body) else {
+            return;
+        };
         if ancestor == step {
             self.self_reference(reader, step, meta, span);
             return;
         }
-        let how = if own && !cx.late && !meta { DepKind::Value } else { DepKind::Weak };
-        self.info_mut(ancestor).edges.push(Edge { on: position, how, span });
+        let how = if own && !cx.late && !meta {
+            DepKind::Value
+        } else {
+            DepKind::Weak
+        };
+        self.info_mut(ancestor).edges.push(Edge {
+            on: position,
+            how,
+            span,
+        });
     }
 
     fn self_reference(&mut self, reader: StepId, step: StepId, meta: bool, span: Span) {

@@ -130,7 +130,10 @@ impl Cx {
     }
 
     pub(crate) fn with_secrets(self) -> Self {
-        Self { secrets: true, ..self }
+        Self {
+            secrets: true,
+            ..self
+        }
     }
 }
 

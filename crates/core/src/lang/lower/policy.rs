@@ -26,7 +26,12 @@ pub const ATTEMPTS_TOOL: u32 = 3;
 
 /// No second try.
 pub(crate) fn once() -> Retry {
-    Retry { attempts: 1, backoff_min: BACKOFF_MIN_MS, backoff_max: BACKOFF_MAX_MS, errors: None }
+    Retry {
+        attempts: 1,
+        backoff_min: BACKOFF_MIN_MS,
+        backoff_max: BACKOFF_MAX_MS,
+        errors: None,
+    }
 }
 
 impl Lower<'_> {
@@ -37,7 +42,9 @@ impl Lower<'_> {
             return leaf;
         }
         leaf.retry = self.retry(kind, map);
-        let timeout = map.get("timeout").and_then(|entry| self.duration(&entry.node, "timeout"));
+        let timeout = map
+            .get("timeout")
+            .and_then(|entry| self.duration(&entry.node, "timeout"));
         leaf.timeout = timeout.unwrap_or(match kind.name {
             "model" => TIMEOUT_MODEL_MS,
             "run" => TIMEOUT_RUN_MS,
@@ -47,12 +54,19 @@ impl Lower<'_> {
         if let Some(entry) = map.get("on_uncertain") {
             leaf.on_uncertain = self.on_uncertain(cx, id, &entry.node);
         }
-        leaf.key = map.get("key").and_then(|entry| self.template(cx, &entry.node, "key", Mode::Text));
-        leaf.cache = map.get("cache").and_then(|entry| self.duration(&entry.node, "cache"));
+        leaf.key = map
+            .get("key")
+            .and_then(|entry| self.template(cx, &entry.node, "key", Mode::Text));
+        leaf.cache = map
+            .get("cache")
+            .and_then(|entry| self.duration(&entry.node, "cache"));
         if let Some(entry) = map.get("concurrency") {
             leaf.concurrency = self.concurrency(cx, &entry.node);
         }
-        leaf.worker = map.get("worker").and_then(|entry| self.plain_text(&entry.node, "worker")).map(Into::into);
+        leaf.worker = map
+            .get("worker")
+            .and_then(|entry| self.plain_text(&entry.node, "worker"))
+            .map(Into::into);
         leaf
     }
 
@@ -63,37 +77,52 @@ impl Lower<'_> {
             _ => 1,
         };
         let mut retry = Retry { attempts, ..once() };
-        let Some(entry) = map.get("retry") else { return retry };
+        let Some(entry) = map.get("retry") else {
+            return retry;
+        };
         if let Value::Number(_) = entry.node.value {
             if let Some(attempts) = self.integer(&entry.node, "retry", 1, 100) {
                 retry.attempts = attempts as u32;
             }
             return retry;
         }
-        let Some(map) = self.table_map(&entry.node, &keys::RETRY) else { return retry };
+        let Some(map) = self.table_map(&entry.node, &keys::RETRY) else {
+            return retry;
+        };
         if let Some(attempts) = self.small(map, "attempts", 1, 100) {
             retry.attempts = attempts as u32;
         }
         if let Some(entry) = map.get("backoff")
-            && let Some((min, max)) = self.format(&entry.node, "backoff", formats::duration_range, "1s..30s")
+            && let Some((min, max)) =
+                self.format(&entry.node, "backoff", formats::duration_range, "1s..30s")
         {
             (retry.backoff_min, retry.backoff_max) = (min, max);
         }
-        retry.errors = map.get("errors").map(|entry| self.errors(&entry.node, "errors"));
+        retry.errors = map
+            .get("errors")
+            .map(|entry| self.errors(&entry.node, "errors"));
         retry
     }
 
     /// What the step says, else what its tool is, else the default of its kind.
     fn effect(&mut self, kind: &'static Kind, map: &Map) -> Effect {
         let tool = (kind.name == "tool")
-            .then(|| map.get("tool")?.node.text().and_then(|name| self.tool_info(name)).map(|tool| tool.effect))
+            .then(|| {
+                map.get("tool")?
+                    .node
+                    .text()
+                    .and_then(|name| self.tool_info(name))
+                    .map(|tool| tool.effect)
+            })
             .flatten();
         let default = tool.unwrap_or(match kind.name {
             "model" => Effect::Read,
             "tool" | "run" => Effect::Once,
             _ => Effect::Pure,
         });
-        let Some(entry) = map.get("effect") else { return default };
+        let Some(entry) = map.get("effect") else {
+            return default;
+        };
         match self.choice(&entry.node, "effect", &["pure", "read", "write", "once"]) {
             Some("pure") => Effect::Pure,
             Some("read") => Effect::Read,
@@ -126,10 +155,16 @@ impl Lower<'_> {
         if let Some(entry) = map.get("ask") {
             self.known_keys(map, &[&keys::ASK], "`on_uncertain`");
             let inner = self.table_map(&entry.node, &keys::ASK_DEADLINE);
-            let deadline = inner.and_then(|map| map.get("deadline")).and_then(|entry| self.duration(&entry.node, "deadline"));
+            let deadline = inner
+                .and_then(|map| map.get("deadline"))
+                .and_then(|entry| self.duration(&entry.node, "deadline"));
             return OnUncertain::Ask { deadline };
         }
-        let problem = Problem::new(codes::WRONG_SHAPE, node.span, "`on_uncertain` has one of `ask` and `check`");
+        let problem = Problem::new(
+            codes::WRONG_SHAPE,
+            node.span,
+            "`on_uncertain` has one of `ask` and `check`",
+        );
         self.problem(problem.hint("write `ask`, `retry`, `fail`, `{ ask: { deadline: 24h } }` or `{ check: { tool: … } }`"));
         ask
     }
@@ -137,10 +172,15 @@ impl Lower<'_> {
     fn concurrency(&mut self, cx: Cx, node: &Node) -> Vec<Concurrency> {
         let mut limits = Vec::new();
         for (map, _) in self.table_maps(node, &keys::CONCURRENCY) {
-            let key = map.get("key").and_then(|entry| self.template(cx, &entry.node, "key", Mode::Text));
+            let key = map
+                .get("key")
+                .and_then(|entry| self.template(cx, &entry.node, "key", Mode::Text));
             let max = self.small(map, "max", 1, 100_000);
             if let (Some(key), Some(max)) = (key, max) {
-                limits.push(Concurrency { key, max: max as u32 });
+                limits.push(Concurrency {
+                    key,
+                    max: max as u32,
+                });
             }
         }
         limits
@@ -149,9 +189,19 @@ impl Lower<'_> {
     /// `budget:`.
     pub(crate) fn budget(&mut self, node: &Node) -> Option<Budget> {
         let map = self.table_map(node, &keys::BUDGET)?;
-        let usd = map.get("usd").and_then(|entry| self.number(&entry.node, "usd", 0.0, 1e9));
-        let tokens = map.get("tokens").and_then(|entry| self.format(&entry.node, "tokens", formats::count, "200k"));
-        let time = map.get("time").and_then(|entry| self.duration(&entry.node, "time"));
-        Some(Budget { microusd: usd.map(|usd| (usd * 1e6).round() as u64), tokens, time })
+        let usd = map
+            .get("usd")
+            .and_then(|entry| self.number(&entry.node, "usd", 0.0, 1e9));
+        let tokens = map
+            .get("tokens")
+            .and_then(|entry| self.format(&entry.node, "tokens", formats::count, "200k"));
+        let time = map
+            .get("time")
+            .and_then(|entry| self.duration(&entry.node, "time"));
+        Some(Budget {
+            microusd: usd.map(|usd| (usd * 1e6).round() as u64),
+            tokens,
+            time,
+        })
     }
 }

@@ -6,7 +6,9 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use super::{Cx, Lower, Owner};
-use crate::expr::{Content, Expr, LeafError, Mode, Quote, Ref, Shape, SyntaxError, Template, ValueTemplate};
+use crate::expr::{
+    Content, Expr, LeafError, Mode, Quote, Ref, Shape, SyntaxError, Template, ValueTemplate,
+};
 use crate::graph::Text;
 use crate::lang::bundle::{resolve, unreadable};
 use crate::lang::diagnostic::{Problem, names, nearest, quoted};
@@ -28,7 +30,11 @@ pub(crate) enum Want {
     /// A list, or a map.
     Items,
     /// A value of a type; what it is for, in the message.
-    Type { ty: Type, code: codes::Code, what: String },
+    Type {
+        ty: Type,
+        code: codes::Code,
+        what: String,
+    },
 }
 
 /// An expression, template or value, and what the checks need to know about it.
@@ -74,10 +80,17 @@ impl Lower<'_> {
 
     fn syntax_error(&mut self, node: &Node, error: &SyntaxError, code: codes::Code) {
         let span = self.at(node, error.offset..error.offset + error.length.max(1));
-        let code = if error.message.starts_with("there is no ") { codes::UNKNOWN_FUNCTION } else { code };
+        let code = if error.message.starts_with("there is no ") {
+            codes::UNKNOWN_FUNCTION
+        } else {
+            code
+        };
         let hint = match (&error.hint, node.cut()) {
             (Some(hint), _) => Some(hint.clone()),
-            (None, Some(_)) => Some("` #` starts a comment and may have cut the expression: quote the whole of it".to_owned()),
+            (None, Some(_)) => Some(
+                "` #` starts a comment and may have cut the expression: quote the whole of it"
+                    .to_owned(),
+            ),
             (None, None) => None,
         };
         self.problem(Problem::new(code, span, error.message.clone()).maybe_hint(hint));
@@ -97,7 +110,13 @@ impl Lower<'_> {
     }
 
     /// A bare expression with what its place wants.
-    pub(crate) fn bare(&mut self, cx: Cx, node: &Node, key: &str, want: Want) -> Option<(Expr, SiteId)> {
+    pub(crate) fn bare(
+        &mut self,
+        cx: Cx,
+        node: &Node,
+        key: &str,
+        want: Want,
+    ) -> Option<(Expr, SiteId)> {
         let source = match &node.value {
             Value::Text(text) => text.clone(),
             Value::Bool(value) => value.to_string(),
@@ -116,7 +135,12 @@ impl Lower<'_> {
             }
         };
         self.references(cx, node, expr.refs());
-        let text = SiteExpr { pointer: String::new(), native: true, shapes: vec![expr.shape()], text: node.clone() };
+        let text = SiteExpr {
+            pointer: String::new(),
+            native: true,
+            shapes: vec![expr.shape()],
+            text: node.clone(),
+        };
         let site = Site {
             cx,
             want,
@@ -141,13 +165,23 @@ impl Lower<'_> {
         }
         if let Some((range, what)) = secrets::find(text) {
             let span = self.at(node, range);
-            let problem = Problem::new(codes::PLAIN_SECRET, span, format!("this looks like {what} in plain text"));
+            let problem = Problem::new(
+                codes::PLAIN_SECRET,
+                span,
+                format!("this looks like {what} in plain text"),
+            );
             self.problem(problem.hint("keep it in the environment or a file and read it as `{{ secrets.NAME }}` in `env` or headers"));
         }
     }
 
     /// A template that sees the names of its place.
-    pub(crate) fn template(&mut self, cx: Cx, node: &Node, key: &str, mode: Mode) -> Option<Template> {
+    pub(crate) fn template(
+        &mut self,
+        cx: Cx,
+        node: &Node,
+        key: &str,
+        mode: Mode,
+    ) -> Option<Template> {
         let source = match &node.value {
             Value::Text(text) => text.clone(),
             Value::Number(number) => number.to_string(),
@@ -179,7 +213,11 @@ impl Lower<'_> {
                 Quote::Single | Quote::Double => "inside quotes",
                 Quote::HereDocument => "in a here-document",
             };
-            let problem = Problem::new(codes::HAND_QUOTED, span, format!("a value stands {inside} in shell text, where it is quoted once more"));
+            let problem = Problem::new(
+                codes::HAND_QUOTED,
+                span,
+                format!("a value stands {inside} in shell text, where it is quoted once more"),
+            );
             self.problem(problem.hint(
                 "leave the quotes out, every `{{ }}` becomes one word; for a part of a longer text hand it in by `env: { NAME: … }` and write \"$NAME\"",
             ));
@@ -199,18 +237,40 @@ impl Lower<'_> {
                 (shape, span)
             })
             .collect();
-        let text = SiteExpr { pointer: String::new(), native: false, shapes: template.shapes(), text: node.clone() };
+        let text = SiteExpr {
+            pointer: String::new(),
+            native: false,
+            shapes: template.shapes(),
+            text: node.clone(),
+        };
         let made = Node::made(Value::Null, node.span);
-        self.add_site(Site { cx, want: Want::Any, span: node.span, json: None, node: made, exprs: vec![text], raw });
+        self.add_site(Site {
+            cx,
+            want: Want::Any,
+            span: node.span,
+            json: None,
+            node: made,
+            exprs: vec![text],
+            raw,
+        });
     }
 
     /// Text: a template, or `{file, with}`.
     pub(crate) fn text(&mut self, cx: Cx, node: &Node, key: &str, mode: Mode) -> Option<Text> {
         match &node.value {
             Value::Map(map) if map.contains_key("file") => self.file_text(cx, node, map, mode),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Map(_) => {
                 let template = self.template(cx, node, key, mode)?;
-                Some(Text { template, with: None, file: None })
+                Some(Text {
+                    template,
+                    with: None,
+                    file: None,
+                })
             }
         }
     }
@@ -220,7 +280,10 @@ impl Lower<'_> {
         let entry = map.get("file")?;
         let path = self.plain_text(&entry.node, "file")?;
         let path = resolve(&self.flows[flow].path, path);
-        let (Some(text), Some(file)) = (self.bundle.texts.get(&path), self.origin.text_files.get(&path)) else {
+        let (Some(text), Some(file)) = (
+            self.bundle.texts.get(&path),
+            self.origin.text_files.get(&path),
+        ) else {
             let error = self.origin.unreadable.get(&path).cloned();
             let error = error.unwrap_or_else(|| crate::lang::ReadError::new("it was not read"));
             self.problem(unreadable(&path, &error, entry.node.span));
@@ -240,22 +303,45 @@ impl Lower<'_> {
         let (path, content) = self.file_node(cx.flow, map)?;
         let source = content.text().unwrap_or_default().to_owned();
         let template = self.parse_template(&content, &source, mode)?;
-        for reference in template.refs().iter().filter(|reference| !with.contains_key(reference.root.as_str())) {
+        for reference in template
+            .refs()
+            .iter()
+            .filter(|reference| !with.contains_key(reference.root.as_str()))
+        {
             let span = self.at(&content, reference.at.clone());
             let known = || with.keys().map(|name| &**name);
             let hint = match nearest(&reference.root, known()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None if with.is_empty() => format!("hand it in: `{{ file: …, with: {{ {0}: \"{{{{ {0} }}}}\" }} }}`", reference.root),
-                None => format!("`with` has {}; a file's template sees nothing else", names(known())),
+                None if with.is_empty() => format!(
+                    "hand it in: `{{ file: …, with: {{ {0}: \"{{{{ {0} }}}}\" }} }}`",
+                    reference.root
+                ),
+                None => format!(
+                    "`with` has {}; a file's template sees nothing else",
+                    names(known())
+                ),
             };
             let message = format!("`with` hands no `{}` to this file", reference.root);
-            self.problem(Problem::new(codes::UNKNOWN_NAME, span, message).related(node.span, "named here").hint(hint));
+            self.problem(
+                Problem::new(codes::UNKNOWN_NAME, span, message)
+                    .related(node.span, "named here")
+                    .hint(hint),
+            );
         }
-        Some(Text { template, with: Some(with), file: Some(path.into()) })
+        Some(Text {
+            template,
+            with: Some(with),
+            file: Some(path.into()),
+        })
     }
 
     /// A map of names to values.
-    pub(crate) fn values(&mut self, cx: Cx, node: &Node, key: &str) -> Option<IndexMap<std::sync::Arc<str>, ValueTemplate>> {
+    pub(crate) fn values(
+        &mut self,
+        cx: Cx,
+        node: &Node,
+        key: &str,
+    ) -> Option<IndexMap<std::sync::Arc<str>, ValueTemplate>> {
         let map = self.map(node, key)?;
         let mut values = IndexMap::new();
         for (name, entry) in map {
@@ -267,7 +353,13 @@ impl Lower<'_> {
     }
 
     /// A value in which every text is a template.
-    pub(crate) fn value(&mut self, cx: Cx, node: &Node, want: Want, places: Places) -> Option<(ValueTemplate, SiteId)> {
+    pub(crate) fn value(
+        &mut self,
+        cx: Cx,
+        node: &Node,
+        want: Want,
+        places: Places,
+    ) -> Option<(ValueTemplate, SiteId)> {
         self.refuse_in_value(node);
         let json = node.to_json();
         let value = match self.parse_value(&json, places.url) {
@@ -283,15 +375,31 @@ impl Lower<'_> {
         let mut exprs = Vec::new();
         for leaf in value.leaves() {
             let text = at_pointer(node, &leaf.pointer).unwrap_or(node).clone();
-            let secrets = cx.secrets || places.secrets_below.is_some_and(|prefix| leaf.pointer.starts_with(prefix));
+            let secrets = cx.secrets
+                || places
+                    .secrets_below
+                    .is_some_and(|prefix| leaf.pointer.starts_with(prefix));
             self.references(Cx { secrets, ..cx }, &text, leaf.content.refs());
             let (native, shapes) = match &leaf.content {
                 Content::Expr(expr) => (true, vec![expr.shape()]),
                 Content::Text(template) => (false, template.shapes()),
             };
-            exprs.push(SiteExpr { pointer: leaf.pointer.clone(), native, shapes, text });
+            exprs.push(SiteExpr {
+                pointer: leaf.pointer.clone(),
+                native,
+                shapes,
+                text,
+            });
         }
-        let site = Site { cx, want, span: node.span, json: Some(json), node: node.clone(), exprs, raw: Vec::new() };
+        let site = Site {
+            cx,
+            want,
+            span: node.span,
+            json: Some(json),
+            node: node.clone(),
+            exprs,
+            raw: Vec::new(),
+        };
         let id = self.add_site(site);
         Some((value, id))
     }
@@ -300,7 +408,13 @@ impl Lower<'_> {
         if !url {
             return ValueTemplate::parse(json, Mode::Text);
         }
-        ValueTemplate::parse_with(json, |pointer| if pointer == "/url" { Mode::Url } else { Mode::Text })
+        ValueTemplate::parse_with(json, |pointer| {
+            if pointer == "/url" {
+                Mode::Url
+            } else {
+                Mode::Text
+            }
+        })
     }
 
     fn refuse_in_value(&mut self, node: &Node) {
@@ -319,7 +433,8 @@ impl Lower<'_> {
 
     /// `{{ x }}` without quotes: to YAML a map whose key is a map. The tree has said so and left it empty.
     pub(crate) fn looks_braced(&self, node: &Node) -> bool {
-        node.map().is_some_and(Map::is_empty) && self.origin.sources.slice(node.span).starts_with("{{")
+        node.map().is_some_and(Map::is_empty)
+            && self.origin.sources.slice(node.span).starts_with("{{")
     }
 
     /// `password: hunter2hunter2`.
@@ -327,8 +442,15 @@ impl Lower<'_> {
         if let Some(text) = node.text()
             && secrets::is_literal_secret(name, text)
         {
-            let problem = Problem::new(codes::PLAIN_SECRET, node.span, format!("`{name}` holds a secret in plain text"));
-            self.problem(problem.hint(format!("keep it in the environment or a file and write {}", quoted("{{ secrets.NAME }}"))));
+            let problem = Problem::new(
+                codes::PLAIN_SECRET,
+                node.span,
+                format!("`{name}` holds a secret in plain text"),
+            );
+            self.problem(problem.hint(format!(
+                "keep it in the environment or a file and write {}",
+                quoted("{{ secrets.NAME }}")
+            )));
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde_json::Number;
 
-use super::node::{Entry, Map, Node, Style, Value};
 use super::TextLimits;
+use super::node::{Entry, Map, Node, Style, Value};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::source::{FileId, Span};
@@ -23,12 +23,28 @@ struct Refused;
 
 /// Parses JSON; stops at the first syntax error or limit.
 pub(super) fn parse(file: FileId, text: &str, limits: &TextLimits) -> (Option<Node>, Vec<Problem>) {
-    let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
-    let mut json = Json { file, text, at, depth: 0, nodes: 0, limits, problems: Vec::new() };
+    let at = if text.starts_with('\u{feff}') {
+        '\u{feff}'.len_utf8()
+    } else {
+        0
+    };
+    let mut json = Json {
+        file,
+        text,
+        at,
+        depth: 0,
+        nodes: 0,
+        limits,
+        problems: Vec::new(),
+    };
     json.blanks();
     let root = json.value().and_then(|root| {
         json.blanks();
-        if json.at == text.len() { Ok(root) } else { json.fail("text follows the end of the value") }
+        if json.at == text.len() {
+            Ok(root)
+        } else {
+            json.fail("text follows the end of the value")
+        }
     });
     (root.ok(), json.problems)
 }
@@ -45,25 +61,35 @@ impl Json<'_> {
     }
 
     fn fail<T>(&mut self, why: &str) -> Result<T, Refused> {
-        let len = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
+        let len = self.text[self.at..]
+            .chars()
+            .next()
+            .map_or(0, char::len_utf8);
         let span = Span::new(self.file, self.at, self.at + len);
-        self.problems.push(Problem::new(codes::SYNTAX, span, format!("this is not JSON: {why}")));
+        self.problems.push(Problem::new(
+            codes::SYNTAX,
+            span,
+            format!("this is not JSON: {why}"),
+        ));
         Err(Refused)
     }
 
     fn limit<T>(&mut self, message: String, knob: &str) -> Result<T, Refused> {
         let span = Span::new(self.file, self.at, self.at);
-        self.problems.push(
-            Problem::new(codes::TOO_LARGE, span, message)
-                .hint(format!("split it into sub-flows under `flows:`, or raise `limits.{knob}`")),
-        );
+        self.problems
+            .push(Problem::new(codes::TOO_LARGE, span, message).hint(format!(
+                "split it into sub-flows under `flows:`, or raise `limits.{knob}`"
+            )));
         Err(Refused)
     }
 
     fn value(&mut self) -> Result<Node, Refused> {
         self.nodes += 1;
         if self.nodes > self.limits.nodes_max {
-            return self.limit(format!("the file has more than {} values", self.limits.nodes_max), "nodes_max");
+            return self.limit(
+                format!("the file has more than {} values", self.limits.nodes_max),
+                "nodes_max",
+            );
         }
         let start = self.at;
         let (value, style) = match self.peek() {
@@ -71,18 +97,31 @@ impl Json<'_> {
             Some(b'[') => (self.nested(Self::array)?, Style::Tree),
             Some(b'"') => (Value::Text(self.string()?), Style::Double),
             Some(b'-' | b'0'..=b'9') => (self.number()?, Style::Plain { cut: None }),
-            Some(b't') => (self.word("true", Value::Bool(true))?, Style::Plain { cut: None }),
-            Some(b'f') => (self.word("false", Value::Bool(false))?, Style::Plain { cut: None }),
+            Some(b't') => (
+                self.word("true", Value::Bool(true))?,
+                Style::Plain { cut: None },
+            ),
+            Some(b'f') => (
+                self.word("false", Value::Bool(false))?,
+                Style::Plain { cut: None },
+            ),
             Some(b'n') => (self.word("null", Value::Null)?, Style::Plain { cut: None }),
             Some(_) => return self.fail("a value is expected here"),
             None => return self.fail("the text ends where a value is expected"),
         };
-        Ok(Node { value, span: Span::new(self.file, start, self.at), style })
+        Ok(Node {
+            value,
+            span: Span::new(self.file, start, self.at),
+            style,
+        })
     }
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Refused>) -> Result<Value, Refused> {
         if self.depth >= self.limits.depth_max {
-            let message = format!("maps and lists are nested deeper than {}", self.limits.depth_max);
+            let message = format!(
+                "maps and lists are nested deeper than {}",
+                self.limits.depth_max
+            );
             return self.limit(message, "depth_max");
         }
         self.depth += 1;
@@ -126,9 +165,13 @@ impl Json<'_> {
     fn insert(&mut self, map: &mut Map, name: String, key: Span, node: Node) {
         if let Some(first) = map.get(&name) {
             self.problems.push(
-                Problem::new(codes::DUPLICATE_KEY, key, format!("the key `{name}` stands twice in this map"))
-                    .related(first.key, "first here")
-                    .hint("remove one of them; the first is not overridden"),
+                Problem::new(
+                    codes::DUPLICATE_KEY,
+                    key,
+                    format!("the key `{name}` stands twice in this map"),
+                )
+                .related(first.key, "first here")
+                .hint("remove one of them; the first is not overridden"),
             );
         } else {
             map.insert(name, Entry { key, node });
@@ -198,7 +241,10 @@ impl Json<'_> {
                     return Ok(out);
                 }
                 Some(b'\\') => out.push(self.escape()?),
-                Some(_) => return self.fail("a control character stands in a string, write it as an escape"),
+                Some(_) => {
+                    return self
+                        .fail("a control character stands in a string, write it as an escape");
+                }
                 None => return self.fail("the text ends within a string"),
             }
         }

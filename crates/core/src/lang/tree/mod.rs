@@ -56,13 +56,19 @@ pub(crate) fn parse(
         let problem = Problem::new(
             codes::TOO_LARGE,
             Span::new(file, 0, 0),
-            format!("the file has {} bytes, more than the limit of {}", text.len(), limits.file_bytes_max),
+            format!(
+                "the file has {} bytes, more than the limit of {}",
+                text.len(),
+                limits.file_bytes_max
+            ),
         )
         .hint("split it into sub-flows under `flows:`, or raise `limits.file_bytes_max`");
         return (None, vec![problem]);
     }
     let named_json = path.ends_with(".json");
-    let looks_json = text.trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n']).starts_with('{');
+    let looks_json = text
+        .trim_start_matches(['\u{feff}', ' ', '\t', '\r', '\n'])
+        .starts_with('{');
     if !named_json && !looks_json {
         return yaml::parse(file, text, limits);
     }
@@ -79,8 +85,9 @@ pub fn parse_scalar(text: &str) -> serde_json::Value {
         node::Plain::Null => serde_json::Value::Null,
         node::Plain::Bool(value) => serde_json::Value::Bool(value),
         node::Plain::Number(number) => serde_json::Value::Number(number),
-        node::Plain::Text | node::Plain::OldBool | node::Plain::LeadingZero | node::Plain::NotFinite => {
-            serde_json::Value::String(text.to_owned())
-        }
+        node::Plain::Text
+        | node::Plain::OldBool
+        | node::Plain::LeadingZero
+        | node::Plain::NotFinite => serde_json::Value::String(text.to_owned()),
     }
 }

@@ -63,7 +63,9 @@ impl Node {
     pub(crate) fn text(&self) -> Option<&str> {
         match &self.value {
             Value::Text(text) => Some(text),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => None,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => {
+                None
+            }
         }
     }
 
@@ -71,7 +73,9 @@ impl Node {
     pub(crate) fn map(&self) -> Option<&Map> {
         match &self.value {
             Value::Map(map) => Some(map),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Text(_) => None,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Text(_) => {
+                None
+            }
         }
     }
 
@@ -79,7 +83,9 @@ impl Node {
     pub(crate) fn list(&self) -> Option<&[Self]> {
         match &self.value {
             Value::List(list) => Some(list),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Map(_) | Value::Text(_) => None,
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Map(_) | Value::Text(_) => {
+                None
+            }
         }
     }
 

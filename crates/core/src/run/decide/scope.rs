@@ -1,0 +1,573 @@
+//! Scopes: what a settled child means for its parent, and how a scope comes to its end.
+//!
+//! ```text
+//! open --all children settled--> output -> contract -> gates -> finally -> succeeded
+//!   | a failure that nothing absorbs: failing
+//!   | a cancel, deadline, return, decided race: stopping
+//!   v
+//! children stopped, `failed`/`settled` steps done -> fallback? -> finally -> compensation -> catch? -> failed/cancelled
+//! ```
+
+use std::sync::Arc;
+
+use super::Turning;
+use crate::effect::{ErrorClass, Failure};
+use crate::event::{Datum, Event, Node, Settled, Slot as ValueSlot, Stop, Topic};
+use crate::expr::EvalError;
+use crate::graph::{BodyId, Join, Kind, OnMax, Tolerate};
+use crate::run::env::{Env, Overlay};
+use crate::run::state::{Phase, Role, Slot, Task, Undo};
+use crate::value::Val;
+
+/// What a scope has come to when its children are settled.
+enum Made {
+    Value(Datum),
+    Failed(Failure),
+    Skipped(Arc<str>),
+    /// It goes on by itself (the next round).
+    More,
+}
+
+impl Turning<'_> {
+    /// A child settled.
+    pub(super) fn child(&mut self, parent: Node, child: Node) {
+        match self.slot(child) {
+            Slot::Main => self.main_child(parent, child),
+            Slot::Gate(gate) => self.gate_ended(parent, child, gate),
+            Slot::Check(_) => self.checked(parent, child),
+            Slot::Handler => self.handler_ended(parent, child),
+            Slot::Finally => self.finally_ended(parent, child),
+            Slot::Compensation => self.compensation_ended(parent, child),
+        }
+    }
+
+    fn main_child(&mut self, parent: Node, child: Node) {
+        if !self.is_open(parent) {
+            return;
+        }
+        let state = self.state.settled(child);
+        if self.state.is_race(parent) && state == Some(Settled::Succeeded) {
+            return self.race_decided(parent, child);
+        }
+        if state == Some(Settled::Failed) && !self.is_ending(parent) {
+            let error = self
+                .state
+                .node(child)
+                .extra
+                .as_ref()
+                .and_then(|extra| extra.error.clone());
+            let error = error.expect("a failed activation has an error");
+            if let Some(error) = self.unabsorbed(parent, child, error) {
+                return self.fail_scope(parent, error);
+            }
+        }
+        self.conclude(parent);
+    }
+
+    fn race_decided(&mut self, race: Node, winner: Node) {
+        let is_first = self.state.extra(race).winner == Some(winner);
+        if is_first {
+            for child in self.state.main_children(race) {
+                if self.state.settled(child).is_none() {
+                    self.stop(child, Stop::Cancelled);
+                }
+            }
+        }
+        self.conclude(race);
+    }
+
+    /// The failure of a child as the failure of its scope, unless something takes it up.
+    fn unabsorbed(&self, parent: Node, child: Node, error: Failure) -> Option<Failure> {
+        let activation = self.state.node(parent);
+        let graph = self.state.graph.clone();
+        if activation.role == Role::Step {
+            match &graph.step(activation.step).kind {
+                Kind::Race(_) => return None,
+                Kind::ForEach(spec) => {
+                    let failed = activation
+                        .extra
+                        .as_ref()
+                        .map_or(0, |extra| extra.failed_kids);
+                    let count = activation.kids.1;
+                    let tolerated = match spec.tolerate {
+                        Tolerate::Count(most) => failed <= most,
+                        Tolerate::Percent(most) => {
+                            f64::from(failed) * 100.0 <= most * f64::from(count)
+                        }
+                    };
+                    return (!tolerated).then_some(error);
+                }
+                _ => {}
+            }
+        }
+        (!self.is_absorbed(parent, child)).then_some(error)
+    }
+
+    /// A scope (or a leaf with something to clean up) begins to fail.
+    pub(super) fn fail_scope(&mut self, node: Node, error: Failure) {
+        self.emit(Event::Failing { node, error });
+        for child in self.state.main_children(node) {
+            self.end_child(node, child, Stop::Cancelled);
+        }
+    }
+
+    /// A child of a scope that ends early: what has not begun does not begin, what runs is stopped, and steps that
+    /// are there for this case are left alone.
+    fn end_child(&mut self, scope: Node, child: Node, why: Stop) {
+        let activation = self.state.node(child);
+        let join = match activation.role {
+            Role::Step => self.state.graph.step(activation.step).join,
+            _ => Join::All,
+        };
+        let phase = activation.phase;
+        let failing = self.state.extra(scope).stopping.is_none();
+        let stays = join == Join::Settled || (join == Join::Failed && failing);
+        match phase {
+            Phase::Settled(_) => {}
+            _ if stays => {}
+            Phase::Pending => self.state.agenda.push_back(Task::Decide(child)),
+            Phase::Open => self.stop(child, why),
+        }
+        if self.state.node(child).role != Role::Step
+            && self.state.node(child).phase == Phase::Pending
+        {
+            self.skip(child, crate::event::Skip::ScopeEnded);
+        }
+    }
+
+    /// For `return`: like [`Self::end_child`], from outside.
+    pub(super) fn stop_child(&mut self, scope: Node, child: Node, why: Stop) {
+        self.end_child(scope, child, why);
+    }
+
+    /// A scope or a leaf may be able to take its next step.
+    pub(super) fn conclude(&mut self, node: Node) {
+        if !self.is_open(node) {
+            return;
+        }
+        self.fill_window(node);
+        let activation = self.state.node(node);
+        let extra = activation.extra.as_deref();
+        let busy = activation.live > 0
+            || extra.is_some_and(|extra| {
+                extra.aux.is_some() || extra.flight.is_some() || extra.caught.is_some()
+            });
+        if busy || (self.is_leaf(node) && self.has_open_question(node)) {
+            return;
+        }
+        let ending = extra.is_some_and(|extra| extra.failing.is_some() || extra.stopping.is_some());
+        let judged = extra.is_some_and(|extra| extra.candidate.is_some());
+        if ending {
+            return self.wind_down(node);
+        }
+        if judged {
+            return self.conclude_candidate(node);
+        }
+        if self.is_leaf(node) {
+            return;
+        }
+        if let Some(error) = self.failed_child(node) {
+            return self.fail_scope(node, error);
+        }
+        match self.make(node) {
+            Made::Value(datum) => self.made(node, datum),
+            Made::Failed(failure) => self.fail_scope(node, failure),
+            Made::Skipped(step) => self.skip_scope(node, step),
+            Made::More => {}
+        }
+    }
+
+    /// The failure of a child that nothing takes up and that the scope has not heard of yet.
+    fn failed_child(&self, node: Node) -> Option<Failure> {
+        let failed = self
+            .state
+            .node(node)
+            .extra
+            .as_ref()
+            .map_or(0, |extra| extra.failed_kids);
+        if failed == 0 {
+            return None;
+        }
+        self.state.main_children(node).find_map(|child| {
+            let error = self
+                .state
+                .node(child)
+                .extra
+                .as_ref()
+                .and_then(|extra| extra.error.clone())?;
+            (self.state.settled(child) == Some(Settled::Failed)).then_some(())?;
+            self.unabsorbed(node, child, error)
+        })
+    }
+
+    fn has_open_question(&self, node: Node) -> bool {
+        self.state
+            .node(node)
+            .extra
+            .as_ref()
+            .is_some_and(|extra| extra.question.is_some())
+    }
+
+    fn made(&mut self, node: Node, datum: Datum) {
+        match self.state.node(node).role {
+            Role::Root(_) | Role::Step => self.accept(node, datum),
+            Role::Item(_) | Role::Round(_) | Role::Handler(_) | Role::Finally => {
+                self.succeed(node, datum)
+            }
+        }
+    }
+
+    /// All gates of a candidate passed.
+    fn conclude_candidate(&mut self, node: Node) {
+        let extra = self.state.extra(node);
+        let (passed, finally_done) = (extra.gates_passed as usize, extra.finally_done);
+        let gates = match self.state.node(node).role {
+            Role::Step => self.state.written(node).gates.len(),
+            _ => 0,
+        };
+        if passed < gates {
+            return;
+        }
+        if self.state.finally_of(node).is_some() && !finally_done {
+            return self.emit(Event::FinallyStarted { node });
+        }
+        let datum = Datum::Ref {
+            node,
+            slot: ValueSlot::Candidate,
+            at: Vec::new(),
+        };
+        self.finish_success(node, datum);
+    }
+
+    /// Opens items up to the limit of a `for_each`.
+    fn fill_window(&mut self, node: Node) {
+        let activation = self.state.node(node);
+        if activation.role != Role::Step || self.is_ending(node) {
+            return;
+        }
+        let graph = self.state.graph.clone();
+        let Kind::ForEach(spec) = &graph.step(activation.step).kind else {
+            return;
+        };
+        let window = spec
+            .parallel
+            .unwrap_or(self.state.terms.limits.for_each_parallel)
+            .max(1);
+        let (first, count) = activation.kids;
+        loop {
+            let live = self.state.node(node).live;
+            let next = self.state.extra(node).next_item;
+            let open = live - (count - next);
+            if next >= count || open >= window {
+                return;
+            }
+            self.open_block(first + next);
+        }
+    }
+
+    /// The value of a scope whose children are all settled.
+    fn make(&mut self, node: Node) -> Made {
+        let graph = self.state.graph.clone();
+        let activation = self.state.node(node);
+        if activation
+            .extra
+            .as_ref()
+            .is_some_and(|extra| extra.returned.is_some())
+        {
+            return Made::Value(Datum::Ref {
+                node,
+                slot: ValueSlot::Returned,
+                at: Vec::new(),
+            });
+        }
+        match activation.role {
+            Role::Root(flow) => self.body_value(node, graph.flow(flow).body, true),
+            Role::Item(_) | Role::Round(_) | Role::Handler(_) | Role::Finally => {
+                self.body_value(node, self.state.block_body(node), false)
+            }
+            Role::Step => match &graph.step(activation.step).kind {
+                Kind::Steps(body) => self.body_value(node, *body, false),
+                Kind::Flow(call) => self.body_value(node, graph.flow(call.flow).body, true),
+                Kind::ForEach(_) => Made::Value(Datum::Items { node }),
+                Kind::Repeat(spec) => {
+                    self.round_ended(node, spec.until.as_ref(), spec.max, spec.on_max)
+                }
+                Kind::Switch(_) => self.only_child(activation.kids.0),
+                Kind::Race(_) => self.race_value(node),
+                other => unreachable!("`{}` is not a scope", other.name()),
+            },
+        }
+    }
+
+    fn body_value(&self, node: Node, body: BodyId, is_flow: bool) -> Made {
+        let body = self.state.graph.body(body);
+        match &body.output {
+            Some(output) => match Env::inside(self.state, node).datum(output) {
+                Ok(datum) => Made::Value(datum),
+                Err(EvalError::Absent { step }) if is_flow => Made::Failed(self.broken(
+                    node,
+                    "output",
+                    &format!("step `{step}` did not run; guard it with `default`"),
+                )),
+                Err(EvalError::Absent { step }) => Made::Skipped(step),
+                Err(EvalError::Failed { message, .. }) => {
+                    Made::Failed(self.broken(node, "output", &message))
+                }
+            },
+            None if body.steps.len() == 1 && !is_flow => self.only_child(self.state.kid(node, 0)),
+            None => Made::Value(Datum::Value(Val::null())),
+        }
+    }
+
+    fn only_child(&self, child: Node) -> Made {
+        match self.state.settled(child) {
+            Some(Settled::Succeeded) => Made::Value(Datum::Ref {
+                node: child,
+                slot: ValueSlot::Value,
+                at: Vec::new(),
+            }),
+            _ => Made::Skipped(
+                self.state
+                    .graph
+                    .step(self.state.node(child).step)
+                    .name
+                    .clone(),
+            ),
+        }
+    }
+
+    fn race_value(&self, node: Node) -> Made {
+        let extra = self.state.node(node).extra.as_deref();
+        if let Some(winner) = extra.and_then(|extra| extra.winner) {
+            let name = &self.state.graph.step(self.state.node(winner).step).name;
+            let value =
+                serde_json::json!({ "winner": name, "value": self.state.node(winner).value });
+            return Made::Value(Datum::Value(value.into()));
+        }
+        let errors = self
+            .state
+            .main_children(node)
+            .filter_map(|child| self.state.node(child).extra.as_ref()?.error.clone());
+        match errors.last() {
+            Some(error) => Made::Failed(error),
+            None => {
+                let mut failure =
+                    Failure::new(ErrorClass::JoinUnmet, "no step of the race ran to its end");
+                failure.step = Some(self.state.path(node));
+                Made::Failed(failure)
+            }
+        }
+    }
+
+    /// A round of a `repeat` is over: the last one, or the next begins.
+    fn round_ended(
+        &mut self,
+        node: Node,
+        until: Option<&crate::expr::Expr>,
+        max: u32,
+        on_max: OnMax,
+    ) -> Made {
+        let round = self.state.node(node).kids.0;
+        let count = self.state.extra(node).rounds.len() as u32;
+        let datum = match self.only_round(round) {
+            Ok(datum) => datum,
+            Err(made) => return made,
+        };
+        let output = self.state.resolve(&datum);
+        let overlay = Overlay {
+            output: Some(output),
+            ..Overlay::default()
+        };
+        let done = match until.map(|until| {
+            Env::inside(self.state, round)
+                .with(overlay)
+                .eval_bool(until)
+        }) {
+            None => false,
+            Some(Ok(done)) => done,
+            Some(Err(EvalError::Absent { step })) => {
+                return Made::Failed(self.broken(
+                    node,
+                    "until",
+                    &format!("step `{step}` did not run"),
+                ));
+            }
+            Some(Err(EvalError::Failed { message, .. })) => {
+                return Made::Failed(self.broken(node, "until", &message));
+            }
+        };
+        if done || (count >= max && (until.is_none() || on_max == OnMax::Return)) {
+            return Made::Value(datum);
+        }
+        if count >= max {
+            let message = format!("`until` did not become true within {max} rounds");
+            let mut failure = Failure::new(ErrorClass::Exhausted, message).with_code("max");
+            failure.step = Some(self.state.path(node));
+            return Made::Failed(failure);
+        }
+        self.emit(Event::RoundStarted { node, carry: datum });
+        Made::More
+    }
+
+    fn only_round(&self, round: Node) -> Result<Datum, Made> {
+        match self.state.settled(round) {
+            Some(Settled::Succeeded) => Ok(Datum::Ref {
+                node: round,
+                slot: ValueSlot::Value,
+                at: Vec::new(),
+            }),
+            _ => {
+                let skip = self
+                    .state
+                    .node(round)
+                    .extra
+                    .as_ref()
+                    .and_then(|extra| extra.skip.clone());
+                match skip {
+                    Some(crate::event::Skip::Uses(step)) => Err(Made::Skipped(step)),
+                    _ => Err(Made::Skipped(self.state.path(round))),
+                }
+            }
+        }
+    }
+
+    /// The end of a scope that failed or was cut short, one step after the other.
+    fn wind_down(&mut self, node: Node) {
+        let extra = self.state.extra(node);
+        let (failing, stopping) = (extra.failing.clone(), extra.stopping);
+        let (finally_done, fallbacks) = (extra.finally_done, extra.fallbacks as usize);
+        let is_step = self.state.node(node).role == Role::Step;
+        let undo = stopping != Some(Stop::Returned);
+        let falls_back = stopping.is_none()
+            && is_step
+            && !self.is_leaf(node)
+            && fallbacks < self.state.written(node).fallback.len();
+        if !falls_back && self.state.finally_of(node).is_some() && !finally_done {
+            return self.emit(Event::FinallyStarted { node });
+        }
+        if undo && self.compensate_below(node) {
+            return;
+        }
+        match (stopping, failing) {
+            (None, Some(error)) if falls_back => {
+                self.emit(Event::FallbackStarted {
+                    node,
+                    index: fallbacks as u32,
+                    error,
+                });
+                self.open(node);
+            }
+            (Some(Stop::Cancelled | Stop::Returned), _) => self.settle(node, Settled::Cancelled),
+            (Some(why @ (Stop::Deadline | Stop::Budget | Stop::Timeout)), _) => {
+                let failure = self.cut_failure(node, why);
+                self.last_rungs(node, failure);
+            }
+            (None, Some(error)) => self.last_rungs(node, error),
+            (None, None) => unreachable!("a scope winds down because it fails or is cut short"),
+        }
+    }
+
+    fn last_rungs(&mut self, node: Node, failure: Failure) {
+        match self.state.node(node).role {
+            Role::Root(_) | Role::Step => self.catch_or_fail(node, failure),
+            Role::Item(_) | Role::Round(_) | Role::Handler(_) | Role::Finally => {
+                self.fail(node, failure)
+            }
+        }
+    }
+
+    fn cut_failure(&self, node: Node, why: Stop) -> Failure {
+        let mut failure = match why {
+            Stop::Budget => {
+                return self.over_budget(node, node, "its active time is spent".to_owned());
+            }
+            Stop::Deadline | Stop::Timeout | Stop::Cancelled | Stop::Returned => {
+                Failure::new(ErrorClass::Deadline, "the deadline passed")
+            }
+        };
+        failure.step = Some(self.state.path(node));
+        failure
+    }
+
+    fn finally_ended(&mut self, node: Node, finally: Node) {
+        let error = self
+            .state
+            .node(finally)
+            .extra
+            .as_ref()
+            .and_then(|extra| extra.error.clone());
+        let extra = self.state.extra(node);
+        let already = extra.failing.is_some() || extra.stopping.is_some();
+        match error {
+            Some(error) if !already => self.fail_scope(node, error),
+            _ => self.conclude(node),
+        }
+    }
+
+    /// Starts the next compensation of what stands below a scope, latest effect first. False: nothing is left.
+    fn compensate_below(&mut self, scope: Node) -> bool {
+        if self.state.armed.is_empty() {
+            return false;
+        }
+        let below = |armed: &&crate::run::state::Armed| self.state.is_below(armed.node, scope);
+        if self
+            .state
+            .armed
+            .iter()
+            .filter(below)
+            .any(|armed| armed.progress == Undo::Running)
+        {
+            return true;
+        }
+        let next = self.state.armed.iter().rev().filter(below);
+        let next = next
+            .into_iter()
+            .find(|armed| armed.progress == Undo::Standing && !armed.inherited)
+            .map(|armed| armed.node);
+        let Some(next) = next else { return false };
+        self.emit(Event::CompensationStarted { node: next });
+        true
+    }
+
+    fn compensation_ended(&mut self, node: Node, leaf: Node) {
+        if self.state.settled(leaf) == Some(Settled::Succeeded) {
+            self.emit(Event::CompensationFinished { node, done: true });
+            return self.conclude_outwards(node);
+        }
+        let error = self
+            .state
+            .node(leaf)
+            .extra
+            .as_ref()
+            .and_then(|extra| extra.error.clone());
+        let why = error.map_or_else(|| "it did not run".into(), |error| error.message);
+        let path = self.state.path(node);
+        let ask = format!(
+            "The effect of `{path}` could not be compensated: {why}. Was it undone by hand?"
+        );
+        let question = self.state.question_id(node, Topic::Compensation);
+        self.emit(Event::Asked {
+            node,
+            path,
+            question,
+            topic: Topic::Compensation,
+            ask: ask.into(),
+            form: super::people::compensation_form(),
+            to: None,
+            until: None,
+            level: 0,
+        });
+    }
+
+    /// Scopes around a compensated effect may go on winding down.
+    pub(super) fn conclude_outwards(&mut self, node: Node) {
+        let mut at = node;
+        loop {
+            self.state.agenda.push_back(Task::Conclude(at));
+            if at == 0 {
+                return;
+            }
+            at = self.state.node(at).parent;
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! The state of a run: a fold over its events.
+//!
+//! Everything a run knows is here, and everything here follows from the log. Fields that can be derived from others
+//! (counters of unsettled children, timers) are kept up to date by [`apply`](super::apply) alone.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+
+use super::terms::Terms;
+use crate::effect::{Effect, Failure, Millis, Usage};
+use crate::event::{Node, Settled, Skip, Stop, Topic};
+use crate::graph::{FlowId, Graph, StepId};
+use crate::value::Val;
+
+/// Parent of the root.
+pub(super) const NOBODY: Node = Node::MAX;
+
+fn slash(path: &str) -> &'static str {
+    if path.is_empty() { "" } else { "/" }
+}
+
+/// What an activation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The run's flow: node 0.
+    Root(FlowId),
+    /// A step, hidden ones included. Its definition is [`Activation::step`].
+    Step,
+    /// The i-th item of a `for_each`.
+    Item(u32),
+    /// The i-th round of a `repeat`.
+    Round(u32),
+    /// The handler of a `catch` entry.
+    Handler(u32),
+    /// `finally` of a scope.
+    Finally,
+}
+
+/// Where a hidden activation hangs on its owner; main children count in the owner's `live`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Slot {
+    /// A child of the body, an item, a round, the chosen case.
+    Main,
+    /// The i-th gate.
+    Gate(u32),
+    /// The check of an uncertain effect, by the attempt it is about.
+    Check(u32),
+    /// A `catch` handler.
+    Handler,
+    /// `finally`.
+    Finally,
+    /// The compensation of the owner's effect.
+    Compensation,
+}
+
+/// How far an activation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Waits for its dependencies.
+    Pending,
+    /// Open: a leaf that wants to start or is under way, a scope with children.
+    Open,
+    /// Settled, and never changes again.
+    Settled(Settled),
+}
+
+/// One activation.
+#[derive(Debug)]
+pub(super) struct Activation {
+    pub(super) parent: Node,
+    pub(super) role: Role,
+    pub(super) slot: Slot,
+    /// The step's present definition (a fallback replaces it). For items, rounds, handlers and `finally`: the
+    /// step that owns them. Unused for the root.
+    pub(super) step: StepId,
+    /// Position among the body's steps.
+    pub(super) position: u32,
+    /// Which activation of its parent it belongs to: 0, then one more for each repair and fallback.
+    pub(super) again: u32,
+    pub(super) phase: Phase,
+    /// Dependencies that are not settled yet.
+    pub(super) unmet: u32,
+    /// First main child and how many: bodies and items are contiguous.
+    pub(super) kids: (Node, u32),
+    /// Main children that are not settled yet.
+    pub(super) live: u32,
+    /// When it left `pending` and when it settled; 0 = not yet.
+    pub(super) began: Millis,
+    pub(super) ended: Millis,
+    /// The value of a success.
+    pub(super) value: Option<Val>,
+    /// What only some activations have.
+    pub(super) extra: Option<Box<Extra>>,
+}
+
+/// The parts of an activation that most never need.
+#[derive(Debug, Default)]
+pub(super) struct Extra {
+    /// The definition as written, when a fallback replaced [`Activation::step`].
+    pub(super) written: Option<StepId>,
+    /// Fallbacks used.
+    pub(super) fallbacks: u32,
+    /// Repair rounds used (over all fallbacks).
+    pub(super) repairs: u32,
+    /// Activations of the scope's body, or rounds of the leaf: repairs and fallbacks alike. 0 = the first.
+    pub(super) again: u32,
+    /// What the repair or fallback may look at.
+    pub(super) last: Option<Last>,
+    /// `input` of a flow, `carry` of a round.
+    pub(super) input: Option<Val>,
+    /// Children in the order of the body, once an edit made them other than contiguous.
+    pub(super) edited_kids: Vec<Node>,
+    /// Items of a `for_each` that was opened, keys of them.
+    pub(super) items: Vec<Val>,
+    pub(super) keys: Vec<Arc<str>>,
+    /// Items not opened yet begin here.
+    pub(super) next_item: u32,
+    /// Settled children that failed (for_each, race) and that succeeded (joins of this activation).
+    pub(super) failed_kids: u32,
+    pub(super) joined: u32,
+    /// Rounds of a `repeat` (they are not contiguous), in order.
+    pub(super) rounds: Vec<Node>,
+    /// Chosen case.
+    pub(super) case: Option<u32>,
+    /// First successful child of a race.
+    pub(super) winner: Option<Node>,
+    /// The hidden activation under way: gate, check, handler, finally, compensation.
+    pub(super) aux: Option<Node>,
+    /// `finally` ran.
+    pub(super) finally_done: bool,
+    /// The handler of this `catch` entry is at work, and the failure that it handles.
+    pub(super) caught: Option<(u32, Failure)>,
+    /// The value that the gates look at, and how many of them passed.
+    pub(super) candidate: Option<Val>,
+    pub(super) gates_passed: u32,
+    /// The value a `return` gave.
+    pub(super) returned: Option<Val>,
+    /// The scope is failing with this.
+    pub(super) failing: Option<Failure>,
+    /// The activation is being cut short.
+    pub(super) stopping: Option<Stop>,
+    /// Error of a failure, after settling.
+    pub(super) error: Option<Failure>,
+    /// Why it was skipped.
+    pub(super) skip: Option<Skip>,
+    /// Leaf: the attempt under way.
+    pub(super) flight: Option<Flight>,
+    /// Leaf: attempts started in all, and in this round.
+    pub(super) attempts: u32,
+    pub(super) tries: u32,
+    /// Leaf: next attempt not before.
+    pub(super) retry_at: Option<Millis>,
+    /// Leaf: a failure whose effect is not known and that is asked about or checked.
+    pub(super) uncertain: Option<Failure>,
+    /// Leaf: wait until, inbox.
+    pub(super) wait_until: Option<Millis>,
+    pub(super) wait_signal: Option<Arc<str>>,
+    /// Leaf: the message that a `wait` took.
+    pub(super) message: Option<Val>,
+    /// The open question.
+    pub(super) question: Option<Arc<str>>,
+    /// `deadline` of the step, absolute.
+    pub(super) deadline: Option<Millis>,
+    /// Booked and open reservations at or below this activation, when it has a budget; for leaves what they used.
+    pub(super) spent: Usage,
+    pub(super) reserved: Usage,
+    /// Active time for `budget.time`: closed spans, attempts under way, begin of the present span.
+    pub(super) active_ms: Millis,
+    pub(super) active: u32,
+    pub(super) active_since: Millis,
+    /// Items streamed so far by field.
+    pub(super) streamed: IndexMap<Arc<str>, Vec<Val>>,
+}
+
+/// Main children: contiguous, unless an edit changed them.
+pub(super) enum Children {
+    Range(std::ops::Range<Node>),
+    Listed(std::vec::IntoIter<Node>),
+}
+
+impl Iterator for Children {
+    type Item = Node;
+
+    fn next(&mut self) -> Option<Node> {
+        match self {
+            Self::Range(range) => range.next(),
+            Self::Listed(list) => list.next(),
+        }
+    }
+}
+
+/// What a repair or a fallback knows of the try before.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Last {
+    pub(super) output: Option<Val>,
+    pub(super) error: Option<Failure>,
+    pub(super) verdict: Option<Val>,
+}
+
+/// An attempt under way.
+#[derive(Clone, Debug)]
+pub(super) struct Flight {
+    pub(super) number: u32,
+    pub(super) effect: Effect,
+    pub(super) started: Millis,
+    /// When the engine stops it.
+    pub(super) until: Millis,
+    pub(super) reserved: Usage,
+    /// It is being stopped, since when and why.
+    pub(super) stopping: Option<(Stop, Millis)>,
+}
+
+/// What a timer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// The attempt's timeout.
+    Timeout,
+    /// A stopped attempt that does not end.
+    Grace,
+    /// The pause before a retry.
+    Retry,
+    /// A `wait`.
+    Wait,
+    /// A question's deadline.
+    Question,
+    /// The step's or flow's deadline.
+    Deadline,
+    /// Active time of a budget.
+    Budget,
+}
+
+/// An open question.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub(super) node: Node,
+    pub(super) topic: Topic,
+    pub(super) ask: Arc<str>,
+    pub(super) form: Val,
+    pub(super) to: Option<Arc<str>>,
+    pub(super) asked: Millis,
+    pub(super) until: Option<Millis>,
+    pub(super) level: u32,
+}
+
+/// An effect that can be compensated.
+#[derive(Clone, Debug)]
+pub(super) struct Armed {
+    pub(super) node: Node,
+    pub(super) request: Val,
+    /// The effect belongs to the run this one was forked from.
+    pub(super) inherited: bool,
+    pub(super) progress: Undo,
+}
+
+/// How far a compensation is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Undo {
+    /// Not needed so far.
+    Standing,
+    /// Under way.
+    Running,
+    /// Compensated.
+    Done,
+    /// Given up by a person.
+    GivenUp,
+}
+
+/// A message in an inbox.
+#[derive(Clone, Debug)]
+pub(super) struct Mail {
+    pub(super) value: Val,
+}
+
+/// The fold.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) id: Arc<str>,
+    pub(super) graph: Arc<Graph>,
+    pub(super) version: u32,
+    pub(super) terms: Terms,
+    pub(super) turn: u64,
+    pub(super) now: Millis,
+    /// Time of the turn before.
+    pub(super) before: Millis,
+    pub(super) created: Millis,
+    pub(super) nodes: Vec<Activation>,
+    pub(super) timers: BTreeSet<(Millis, Node, Timer)>,
+    pub(super) questions: IndexMap<Arc<str>, Open>,
+    /// Waits for a signal in the order in which they began, per inbox.
+    pub(super) waiting: BTreeMap<Arc<str>, VecDeque<Node>>,
+    pub(super) inbox: BTreeMap<Arc<str>, VecDeque<Mail>>,
+    pub(super) seen_signals: BTreeSet<(Arc<str>, Arc<str>)>,
+    pub(super) armed: Vec<Armed>,
+    /// Leaves with an attempt under way.
+    pub(super) flights: BTreeSet<Node>,
+    /// Leaves that are open without an attempt, a pause or a question: they wish for permits or budget.
+    pub(super) queued: BTreeSet<Node>,
+    pub(super) usage: Usage,
+    pub(super) forked_from: Option<(Arc<str>, u64)>,
+    /// What the decider has to look at before the turn ends. Empty between turns.
+    pub(super) agenda: VecDeque<Task>,
+}
+
+/// Something to look at within a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Task {
+    /// The dependencies of a pending activation changed.
+    Decide(Node),
+    /// A child of an activation settled.
+    Child { parent: Node, child: Node },
+    /// A scope or a stopped leaf may be able to take its next step.
+    Conclude(Node),
+    /// Budget was given back: leaves that wait for it may start.
+    Budget,
+    /// Mail arrived in, or a wait began on, this inbox's owner.
+    Mail,
+}
+
+impl State {
+    pub(super) fn new(id: Arc<str>, graph: Arc<Graph>, terms: Terms) -> Self {
+        Self {
+            id,
+            graph,
+            version: 1,
+            terms,
+            turn: 0,
+            now: 0,
+            before: 0,
+            created: 0,
+            nodes: Vec::new(),
+            timers: BTreeSet::new(),
+            questions: IndexMap::new(),
+            waiting: BTreeMap::new(),
+            inbox: BTreeMap::new(),
+            seen_signals: BTreeSet::new(),
+            armed: Vec::new(),
+            flights: BTreeSet::new(),
+            queued: BTreeSet::new(),
+            usage: Usage::default(),
+            forked_from: None,
+            agenda: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn node(&self, node: Node) -> &Activation {
+        &self.nodes[node as usize]
+    }
+
+    pub(super) fn node_mut(&mut self, node: Node) -> &mut Activation {
+        &mut self.nodes[node as usize]
+    }
+
+    /// The extra of a node, made when it has none.
+    pub(super) fn extra(&mut self, node: Node) -> &mut Extra {
+        self.nodes[node as usize]
+            .extra
+            .get_or_insert_with(Box::default)
+    }
+
+    /// The nearest flow at or above a node: the root or a `flow:` step.
+    pub(super) fn flow_of(&self, node: Node) -> Node {
+        let mut at = node;
+        while !self.is_flow(at) {
+            at = self.node(at).parent;
+        }
+        at
+    }
+
+    pub(super) fn is_flow(&self, node: Node) -> bool {
+        let activation = self.node(node);
+        match activation.role {
+            Role::Root(_) => true,
+            Role::Step => matches!(
+                self.graph.step(activation.step).kind,
+                crate::graph::Kind::Flow(_)
+            ),
+            Role::Item(_) | Role::Round(_) | Role::Handler(_) | Role::Finally => false,
+        }
+    }
+
+    /// The activation's path: stable, and the same after every replay.
+    pub(super) fn path(&self, node: Node) -> Arc<str> {
+        let mut text = String::new();
+        self.push_path(node, &mut text);
+        text.into()
+    }
+
+    fn push_path(&self, node: Node, out: &mut String) {
+        let activation = self.node(node);
+        if activation.parent == NOBODY {
+            return;
+        }
+        self.push_path(activation.parent, out);
+        if activation.again > 0 {
+            let _ = write!(out, "~{}", activation.again + 1);
+        }
+        let _ = match (activation.role, activation.slot) {
+            (Role::Item(index), _) => {
+                let keys = self
+                    .node(activation.parent)
+                    .extra
+                    .as_ref()
+                    .map(|extra| &extra.keys);
+                match keys.and_then(|keys| keys.get(index as usize)) {
+                    Some(key) => write!(out, "[{key}]"),
+                    None => write!(out, "[{index}]"),
+                }
+            }
+            (Role::Round(index), _) => write!(out, "[{index}]"),
+            (Role::Handler(index), _) => write!(out, "{}catch[{index}]", slash(out)),
+            (Role::Finally, _) => write!(out, "{}finally", slash(out)),
+            (_, Slot::Gate(index)) => write!(out, "/gate[{index}]"),
+            (_, Slot::Check(attempt)) => write!(out, "/check[{attempt}]"),
+            (_, Slot::Compensation) => write!(out, "/compensate"),
+            (Role::Root(_) | Role::Step, _) => {
+                write!(
+                    out,
+                    "{}{}",
+                    slash(out),
+                    self.graph.step(activation.step).name
+                )
+            }
+        };
+    }
+
+    pub(super) fn settled(&self, node: Node) -> Option<Settled> {
+        match self.node(node).phase {
+            Phase::Settled(state) => Some(state),
+            Phase::Pending | Phase::Open => None,
+        }
+    }
+
+    /// The main children of the present activation of a node's body.
+    pub(super) fn main_children(&self, node: Node) -> Children {
+        let activation = self.node(node);
+        match &activation.extra {
+            Some(extra) if !extra.edited_kids.is_empty() => {
+                Children::Listed(extra.edited_kids.clone().into_iter())
+            }
+            _ => Children::Range(activation.kids.0..activation.kids.0 + activation.kids.1),
+        }
+    }
+
+    /// The child at a position of the body.
+    pub(super) fn kid(&self, node: Node, position: u32) -> Node {
+        let activation = self.node(node);
+        match &activation.extra {
+            Some(extra) if !extra.edited_kids.is_empty() => extra.edited_kids[position as usize],
+            _ => activation.kids.0 + position,
+        }
+    }
+
+    /// True for the node itself and everything below it.
+    pub(super) fn is_below(&self, node: Node, scope: Node) -> bool {
+        let mut at = node;
+        loop {
+            if at == scope {
+                return true;
+            }
+            if at == NOBODY || at == 0 {
+                return false;
+            }
+            at = self.node(at).parent;
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The terms that a run was started under: limits and prices. Recorded with the start, so replay never asks the
+//! world.
+
+use std::sync::Arc;
+
+use indexmap::IndexMap;
+use serde::{Deserialize, Serialize};
+
+use crate::effect::Millis;
+
+/// Limits and prices of a run.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// Limits.
+    pub limits: RunLimits,
+    /// What each model name of the graph costs. A model that is missing is free of charge and unmetered in money.
+    pub models: IndexMap<Arc<str>, Price>,
+}
+
+/// Limits of one run. Each has a default and a knob in `ravel.toml` (`[limits.run]`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RunLimits {
+    /// Items of one `for_each` at once when it says no `parallel`.
+    pub for_each_parallel: u32,
+    /// Most items of one `for_each`.
+    pub for_each_items_max: u32,
+    /// Most activations of a run.
+    pub activations_max: u32,
+    /// Deepest nesting of scopes and flows.
+    pub depth_max: u32,
+    /// Longest pause that a server may ask for by Retry-After, ms; a longer one ends the attempts.
+    pub retry_after_max_ms: Millis,
+    /// How long a stopped attempt may take to end, ms; after it its effect is unknown.
+    pub stop_grace_ms: Millis,
+    /// Most messages that wait in one inbox.
+    pub inbox_max: u32,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            for_each_parallel: 1_000,
+            for_each_items_max: 1_000_000,
+            activations_max: 10_000_000,
+            depth_max: 64,
+            retry_after_max_ms: 10 * 60 * 1_000,
+            stop_grace_ms: 10_000,
+            inbox_max: 10_000,
+        }
+    }
+}
+
+/// Price of a model, in micro-dollars per million tokens.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Price {
+    /// Prompt tokens.
+    pub input_microusd_per_mtok: u64,
+    /// Completion tokens.
+    pub output_microusd_per_mtok: u64,
+}

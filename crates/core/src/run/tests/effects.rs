@@ -1,0 +1,412 @@
+//! Effects and people: retries, uncertainty, compensation, cancel, questions, signals, time, money.
+
+use serde_json::json;
+
+use super::world::{Does, World, echo, survives_every_crash};
+use crate::effect::{ErrorClass, Fate};
+use crate::event::Input;
+use crate::port::Job;
+
+#[test]
+fn a_retry_pauses_and_counts_all_tries() {
+    let world = World::settled(
+        "
+ravel: 1
+name: retrying
+steps:
+  a: { tool: test.echo, with: {}, effect: read, retry: { attempts: 3, backoff: 1s..30s } }
+",
+        json!({}),
+        Box::new(|_| Does::Fails(Fate::NotDone, ErrorClass::Unavailable)),
+    );
+    assert_eq!(
+        world.started,
+        [
+            ("a".to_owned(), 1),
+            ("a".to_owned(), 2),
+            ("a".to_owned(), 3)
+        ]
+    );
+    assert_eq!(world.now - 1_000_000, 1_000 + 2_000);
+    assert_eq!(world.error_class(), Some(ErrorClass::Unavailable));
+}
+
+const ONCE: &str = "
+ravel: 1
+name: charging
+steps:
+  charge: { tool: test.charge, with: { amount: 5 }, effect: once, retry: { attempts: 3 } }
+output: '{{ charge }}'
+";
+
+#[test]
+fn a_once_is_repeated_only_when_it_certainly_did_not_happen() {
+    let world = World::settled(
+        ONCE,
+        json!({}),
+        Box::new(|job| {
+            if job.attempt.number == 1 {
+                Does::Fails(Fate::NotDone, ErrorClass::Unavailable)
+            } else {
+                echo(job)
+            }
+        }),
+    );
+    assert_eq!(world.started.len(), 2);
+    assert_eq!(world.run.state().name(), "succeeded");
+    let world = World::settled(
+        ONCE,
+        json!({}),
+        Box::new(|_| Does::Fails(Fate::Done, ErrorClass::Unavailable)),
+    );
+    assert_eq!(world.started.len(), 1);
+    assert_eq!(world.run.state().name(), "failed");
+}
+
+#[test]
+fn a_once_of_unknown_fate_is_asked_about_before_anything_else() {
+    let unknown = || -> Box<dyn Fn(&Job) -> Does> {
+        Box::new(|job| {
+            if job.attempt.number == 1 {
+                Does::Fails(Fate::Unknown, ErrorClass::Timeout)
+            } else {
+                echo(job)
+            }
+        })
+    };
+    let mut world = World::settled(ONCE, json!({}), unknown());
+    let question = world.questions()[0].id.clone();
+    assert_eq!(world.state_of("charge"), "waiting");
+    assert_eq!(
+        world
+            .answer(&question, json!({ "maybe": 1 }))
+            .unwrap_err()
+            .code,
+        "invalid_answer"
+    );
+    world
+        .answer(
+            &question,
+            json!({ "happened": true, "output": { "id": 7 } }),
+        )
+        .unwrap();
+    assert_eq!(
+        (world.output(), world.started.len()),
+        (json!({ "id": 7 }), 1)
+    );
+
+    let mut world = World::settled(ONCE, json!({}), unknown());
+    let question = world.questions()[0].id.clone();
+    world
+        .answer(&question, json!({ "not_done": "retry" }))
+        .unwrap();
+    world.drive();
+    assert_eq!(
+        (world.output(), world.started.len()),
+        (json!({ "amount": 5 }), 2)
+    );
+    assert_eq!(
+        world
+            .answer(&question, json!({ "not_done": "retry" }))
+            .unwrap_err()
+            .code,
+        "unknown_question"
+    );
+}
+
+#[test]
+fn a_crash_makes_a_once_uncertain_and_repeats_a_read_with_the_same_key() {
+    let yaml = "
+ravel: 1
+name: crashing
+steps:
+  look: { tool: test.look, with: {}, effect: read }
+  put: { tool: test.put, with: {}, effect: write }
+  charge: { tool: test.charge, with: {}, effect: once }
+";
+    let mut world = World::new(yaml, json!({}), Box::new(echo));
+    world.crash();
+    let paths: Vec<_> = world
+        .questions()
+        .iter()
+        .map(|question| question.path.to_string())
+        .collect();
+    assert_eq!(paths, ["charge"]);
+    assert_eq!(world.open_paths(), ["look", "put"]);
+    assert_eq!(
+        world
+            .started
+            .iter()
+            .filter(|(path, _)| path == "charge")
+            .count(),
+        1
+    );
+}
+
+const COMPENSATED: &str = "
+ravel: 1
+name: booking
+steps:
+  - flight: { tool: test.book, with: { what: flight }, effect: once, compensate: { tool: test.cancel, with: { id: '{{ output.what }}' } } }
+  - hotel: { tool: test.book, with: { what: hotel }, effect: once, compensate: { tool: test.cancel, with: { id: '{{ output.what }}' } } }
+  - car: { tool: test.book, with: { what: car }, effect: once }
+catch: [{ output: sorry }]
+output: ok
+";
+
+fn no_car(job: &Job) -> Does {
+    if &*job.path == "car" {
+        Does::Fails(Fate::NotDone, ErrorClass::Refused)
+    } else {
+        echo(job)
+    }
+}
+
+#[test]
+fn effects_are_compensated_in_reverse_before_the_catch() {
+    let world = World::settled(COMPENSATED, json!({}), Box::new(no_car));
+    assert_eq!(
+        world.ran(),
+        [
+            "flight",
+            "hotel",
+            "car",
+            "hotel/compensate",
+            "flight/compensate"
+        ]
+    );
+    assert_eq!(world.output(), json!("sorry"));
+    assert_eq!(world.run.uncompensated(), Vec::<std::sync::Arc<str>>::new());
+}
+
+#[test]
+fn a_cancel_stops_the_tree_and_starts_nothing_but_compensations() {
+    let mut world = World::new(
+        "
+ravel: 1
+name: cancelling
+flows:
+  sub:
+    steps:
+      t1: { tool: test.slow, with: {}, effect: read }
+      t2: { tool: test.slow, with: {}, effect: read }
+      t3: { tool: test.slow, with: {}, effect: read }
+      later: { after: [t1], tool: test.echo, with: {}, effect: read }
+    output: 1
+steps:
+  paid: { tool: test.charge, with: {}, effect: once, compensate: { tool: test.refund, with: {} } }
+  call: { flow: sub }
+",
+        json!({}),
+        Box::new(|job| {
+            if job.path.starts_with("call/") {
+                Does::Hangs
+            } else {
+                echo(job)
+            }
+        }),
+    );
+    world.step();
+    assert_eq!(world.state_of("paid"), "succeeded");
+    world
+        .input(Input::Cancel {
+            path: Some("call/t2".into()),
+            by: None,
+        })
+        .unwrap();
+    world.step();
+    assert_eq!(
+        (world.state_of("call/t2"), world.state_of("call/t1")),
+        ("cancelled", "running")
+    );
+    world
+        .input(Input::Cancel {
+            path: None,
+            by: Some("me".into()),
+        })
+        .unwrap();
+    world.drive();
+    assert_eq!(world.run.state().name(), "cancelled");
+    assert_eq!(world.state_of("call/later"), "cancelled");
+    assert_eq!(world.ran().last(), Some(&"paid/compensate"));
+    assert_eq!(
+        world
+            .input(Input::Cancel {
+                path: None,
+                by: None
+            })
+            .unwrap_err()
+            .code,
+        "already_settled"
+    );
+}
+
+const PEOPLE: &str = "
+ravel: 1
+name: people
+steps:
+  charge: { tool: test.charge, with: {}, effect: once }
+  ask1: { after: [charge], human: { ask: 'First?', form: { ok: boolean } } }
+  ask2: { after: [charge], human: { ask: 'Second?', form: { n: integer } } }
+  ship: { when: ask1.ok, tool: test.ship, with: { n: '{{ ask2.n }}' }, effect: once }
+output: '{{ ship.n | default(0) }}'
+";
+
+#[test]
+fn two_questions_are_answered_in_any_order_and_nothing_before_them_repeats() {
+    let mut world = World::settled(PEOPLE, json!({}), Box::new(echo));
+    assert_eq!(world.run.state().name(), "waiting");
+    world.crash();
+    world.drive();
+    let questions = world.questions();
+    assert_eq!(questions.len(), 2);
+    assert_eq!(
+        world
+            .answer(&questions[1].id, json!({ "n": "three" }))
+            .unwrap_err()
+            .code,
+        "invalid_answer"
+    );
+    world.answer(&questions[1].id, json!({ "n": 3 })).unwrap();
+    world.crash();
+    world
+        .answer(&questions[0].id, json!({ "ok": true }))
+        .unwrap();
+    world.drive();
+    assert_eq!(world.output(), json!(3));
+    assert_eq!(
+        (world.effect_count("charge"), world.effect_count("ship")),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_deadline_answers_for_a_person() {
+    let world = World::settled(
+        "
+ravel: 1
+name: hurried
+steps:
+  ask: { human: { ask: 'Well?', form: { ok: boolean }, deadline: 1h, on_deadline: { ok: false } } }
+output: '{{ ask.ok }}'
+",
+        json!({}),
+        Box::new(echo),
+    );
+    assert_eq!(
+        (world.output(), world.now - 1_000_000),
+        (json!(false), 3_600_000)
+    );
+}
+
+#[test]
+fn a_signal_that_arrives_before_its_wait_is_kept() {
+    let mut world = World::new(
+        "
+ravel: 1
+name: mail
+signals: { user: { text: string } }
+steps:
+  slow: { tool: test.echo, with: {}, effect: read }
+  first: { after: [slow], wait: { signal: user } }
+  second: { after: [first], wait: { signal: user } }
+output: '{{ first.text }} {{ second.text }}'
+",
+        json!({}),
+        Box::new(echo),
+    );
+    let signal = |text: &str, id: &str| Input::Signal {
+        name: "user".into(),
+        value: json!({ "text": text }).into(),
+        id: Some(id.into()),
+    };
+    world.input(signal("hello", "1")).unwrap();
+    world.input(signal("hello", "1")).unwrap();
+    world.drive();
+    world.crash();
+    world.input(signal("world", "2")).unwrap();
+    assert_eq!(world.output(), json!("hello world"));
+}
+
+#[test]
+fn a_timeout_aborts_the_attempt_and_is_classed() {
+    let world = World::settled(
+        "
+ravel: 1
+name: slow
+steps:
+  a: { tool: test.slow, with: {}, effect: read, timeout: 5s, retry: { attempts: 1 } }
+",
+        json!({}),
+        Box::new(|_| Does::Hangs),
+    );
+    assert_eq!(
+        (world.error_class(), world.now - 1_000_000),
+        (Some(ErrorClass::Timeout), 5_000)
+    );
+}
+
+#[test]
+fn limits_hold_and_drop_nothing() {
+    for max in [1, 2, 16] {
+        let yaml = format!(
+            "
+ravel: 1
+name: limits
+steps:
+  all:
+    for_each: range(40) | list
+    as: i
+    steps:
+      one: {{ tool: test.echo, with: {{ i: '{{{{ i }}}}' }}, effect: read, concurrency: {{ key: shop, max: {max} }} }}
+    output: '{{{{ one.i }}}}'
+output: '{{{{ all }}}}'
+"
+        );
+        let world = World::settled(&yaml, json!({}), Box::new(echo));
+        assert_eq!(
+            world.output(),
+            serde_json::Value::from((0..40).collect::<Vec<i32>>())
+        );
+        assert_eq!(world.peak("shop"), max);
+    }
+}
+
+#[test]
+fn a_failed_gate_repairs_with_the_verdict() {
+    let yaml = "
+ravel: 1
+name: repairing
+steps:
+  draft:
+    tool: test.write
+    with: { tries: '{{ 1 if last.output is none else last.output.tries + 1 }}' }
+    effect: read
+    gates: [{ expr: output.tries >= 3 }]
+    repair: 2
+output: '{{ draft.tries }}'
+";
+    let world = World::settled(yaml, json!({}), Box::new(echo));
+    assert_eq!((world.output(), world.started.len()), (json!(3), 3));
+    let world = World::settled(
+        &yaml.replace("repair: 2", "repair: 1"),
+        json!({}),
+        Box::new(echo),
+    );
+    assert_eq!(world.error_class(), Some(ErrorClass::GateFailed));
+    survives_every_crash(yaml, &json!({}), echo);
+}
+
+#[test]
+fn a_fallback_takes_over_when_tries_are_used_up() {
+    let yaml = "
+ravel: 1
+name: falling_back
+steps:
+  a: { tool: test.bad, with: {}, effect: read, fallback: { set: { v: 1 } } }
+output: '{{ a.v }}'
+";
+    let script = |_: &Job| Does::Fails(Fate::NotDone, ErrorClass::Refused);
+    let world = World::settled(yaml, json!({}), Box::new(script));
+    assert_eq!(world.output(), json!(1));
+}

@@ -1,0 +1,228 @@
+//! Groups, loops, branches, races, sub-flows, catch and finally.
+
+use serde_json::json;
+
+use super::world::{Does, World, echo, survives_every_crash};
+use crate::effect::{ErrorClass, Fate};
+use crate::port::Job;
+
+const FAN_OUT: &str = "
+ravel: 1
+name: fan_out
+input: { docs: [string] }
+steps:
+  notes:
+    for_each: input.docs
+    as: doc
+    parallel: 2
+    tolerate: 1
+    steps:
+      summary: { tool: test.echo, with: { text: '{{ doc }}' }, effect: read }
+    output: '{{ summary.text }}'
+output: '{{ notes }}'
+";
+
+fn bad_doc(job: &Job) -> Does {
+    match &job.request {
+        crate::port::Request::Tool { input, .. } if input.json()["text"] == "bad" => {
+            Does::Fails(Fate::NotDone, ErrorClass::InvalidInput)
+        }
+        _ => echo(job),
+    }
+}
+
+#[test]
+fn for_each_keeps_input_order_and_tolerates_what_it_says() {
+    let input = json!({ "docs": ["x", "bad", "y"] });
+    let mut world = World::new(FAN_OUT, input.clone(), Box::new(bad_doc));
+    assert_eq!(world.open_paths(), ["notes[0]/summary", "notes[1]/summary"]);
+    world.youngest_first = true;
+    world.drive();
+    assert_eq!(world.output(), json!(["x", "y"]));
+    let world = World::settled(
+        FAN_OUT,
+        json!({ "docs": ["bad", "x", "bad", "y"] }),
+        Box::new(bad_doc),
+    );
+    assert_eq!(
+        (world.run.state().name(), world.error_class()),
+        ("failed", Some(ErrorClass::InvalidInput))
+    );
+    survives_every_crash(FAN_OUT, &input, bad_doc);
+}
+
+#[test]
+fn an_empty_fan_out_is_an_empty_list() {
+    let world = World::settled(FAN_OUT, json!({ "docs": [] }), Box::new(echo));
+    assert_eq!(world.output(), json!([]));
+}
+
+const REPEAT: &str = "
+ravel: 1
+name: rounds
+steps:
+  grow:
+    repeat: { carry: 1, until: output >= 8, max: 10 }
+    steps:
+      double: { tool: test.echo, with: { v: '{{ carry * 2 }}' }, effect: read }
+    output: '{{ double.v }}'
+output: '{{ grow }}'
+";
+
+#[test]
+fn repeat_carries_until_its_condition_holds() {
+    let world = World::settled(REPEAT, json!({}), Box::new(echo));
+    assert_eq!(world.output(), json!(8));
+    assert_eq!(
+        world.ran(),
+        ["grow[0]/double", "grow[1]/double", "grow[2]/double"]
+    );
+    survives_every_crash(REPEAT, &json!({}), echo);
+}
+
+#[test]
+fn repeat_fails_as_exhausted_after_its_last_round() {
+    let world = World::settled(
+        &REPEAT.replace("max: 10", "max: 2"),
+        json!({}),
+        Box::new(echo),
+    );
+    assert_eq!(world.error_class(), Some(ErrorClass::Exhausted));
+    let world = World::settled(
+        &REPEAT.replace("max: 10", "max: 2, on_max: return"),
+        json!({}),
+        Box::new(echo),
+    );
+    assert_eq!(world.output(), json!(4));
+}
+
+#[test]
+fn switch_runs_the_case_of_its_value() {
+    let yaml = "
+ravel: 1
+name: switching
+input: { team: { enum: [billing, tech] } }
+steps:
+  route:
+    switch: input.team
+    cases:
+      billing: { set: { to: money } }
+      tech: { set: { to: bits } }
+output: '{{ route.to }}'
+";
+    for (team, to) in [("billing", "money"), ("tech", "bits")] {
+        let world = World::settled(yaml, json!({ "team": team }), Box::new(echo));
+        assert_eq!(world.output(), json!(to));
+    }
+}
+
+#[test]
+fn a_race_takes_the_first_success_and_stops_the_others() {
+    let world = World::settled(
+        "
+ravel: 1
+name: racing
+steps:
+  quickest:
+    race:
+      slow: { tool: test.slow, with: {}, effect: read }
+      fast: { tool: test.echo, with: { v: 1 }, effect: read }
+output: '{{ quickest }}'
+",
+        json!({}),
+        Box::new(|job| {
+            if &*job.path == "quickest/slow" {
+                Does::Hangs
+            } else {
+                echo(job)
+            }
+        }),
+    );
+    assert_eq!(
+        world.output(),
+        json!({ "winner": "fast", "value": { "v": 1 } })
+    );
+    assert_eq!(world.state_of("quickest/slow"), "cancelled");
+}
+
+#[test]
+fn return_settles_the_flow_and_cancels_the_rest() {
+    let world = World::settled(
+        "
+ravel: 1
+name: returning
+steps:
+  slow: { tool: test.slow, with: {}, effect: read }
+  group:
+    steps:
+      done: { return: { answer: 42 } }
+",
+        json!({}),
+        Box::new(|job| {
+            if &*job.path == "slow" {
+                Does::Hangs
+            } else {
+                echo(job)
+            }
+        }),
+    );
+    assert_eq!(
+        (world.output(), world.run.state().name()),
+        (json!({ "answer": 42 }), "succeeded")
+    );
+    assert_eq!(world.state_of("slow"), "cancelled");
+}
+
+#[test]
+fn catch_takes_the_classes_it_names_and_finally_always_runs() {
+    let yaml = "
+ravel: 1
+name: catching
+steps:
+  work:
+    steps:
+      a: { tool: test.echo, with: {}, effect: read }
+    catch: [{ errors: [tool_error], output: 'caught {{ error.class }} of {{ error.step }}' }]
+    finally: { tidy: { tool: test.tidy, with: {}, effect: read } }
+output: '{{ work }}'
+";
+    let class = |class: ErrorClass| -> Box<dyn Fn(&Job) -> Does> {
+        Box::new(move |job| {
+            if &*job.path == "work/a" {
+                Does::Fails(Fate::NotDone, class)
+            } else {
+                echo(job)
+            }
+        })
+    };
+    let world = World::settled(yaml, json!({}), class(ErrorClass::ToolError));
+    assert_eq!(world.output(), json!("caught tool_error of work/a"));
+    assert_eq!(world.ran(), ["work/a", "work/finally/tidy"]);
+    let world = World::settled(yaml, json!({}), class(ErrorClass::Refused));
+    assert_eq!(world.error_class(), Some(ErrorClass::Refused));
+    assert_eq!(world.ran(), ["work/a", "work/finally/tidy"]);
+}
+
+const SUB_FLOW: &str = "
+ravel: 1
+name: parent
+flows:
+  sub:
+    input: { n: integer }
+    returns: { n: integer }
+    steps:
+      a: { tool: test.echo, with: { n: '{{ input.n + 1 }}' }, effect: read }
+      b: { tool: test.echo, with: { n: '{{ a.n + 1 }}' }, effect: read }
+    output: { n: '{{ b.n }}' }
+steps:
+  call: { flow: sub, with: { n: 1 } }
+output: '{{ call.n }}'
+";
+
+#[test]
+fn a_sub_flow_sees_its_own_input_and_gives_its_output() {
+    let world = World::settled(SUB_FLOW, json!({}), Box::new(echo));
+    assert_eq!(world.output(), json!(3));
+    assert_eq!(world.ran(), ["call/a", "call/b"]);
+    survives_every_crash(SUB_FLOW, &json!({}), echo);
+}

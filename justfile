@@ -1,0 +1,25 @@
+# Work on Ravel. `just` lists the recipes.
+
+_default:
+    @just --list
+
+# What CI runs: format, lint, docs, generated files, tests. Writes nothing.
+check:
+    .ci/run
+
+# Format and apply what clippy can fix.
+fix:
+    cargo fmt --all
+    cargo clippy --workspace --all-targets --fix --allow-dirty --allow-staged
+
+# All tests.
+test *ARGS:
+    cargo nextest run --workspace {{ARGS}}
+
+# Regenerate the reference pages from the code.
+gen:
+    cargo run --quiet -p ravel -- reference --write docs/reference
+
+# Benchmarks against the machine's own limits.
+bench *ARGS:
+    cargo run --release -p ravel-bench -- {{ARGS}}

@@ -2,5 +2,6 @@
 
 mod effects;
 mod graph;
+mod random;
 mod scopes;
 mod world;

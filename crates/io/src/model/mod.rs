@@ -17,14 +17,14 @@ mod answer;
 mod client;
 mod config;
 mod extract;
-mod fault;
+pub(crate) mod fault;
 mod images;
 mod items;
 mod providers;
 mod request;
 mod schema;
 mod sse;
-mod transport;
+pub(crate) mod transport;
 mod usage;
 
 #[cfg(test)]

@@ -2,6 +2,5 @@
 
 mod effects;
 mod graph;
-mod random;
 mod scopes;
 mod world;

@@ -156,14 +156,8 @@ impl World {
         }
     }
 
-    /// The promises of the machine, after every turn (long runs: after every few, since it folds the whole log).
+    /// The promises of the machine, after every turn.
     fn check(&self) {
-        if self.run.last_turn() > CHECKED_EACH
-            && !self.run.last_turn().is_multiple_of(CHECK_STRIDE)
-            && !self.run.is_final()
-        {
-            return;
-        }
         let graph = self.graph.clone();
         let replayed = Run::replay(&self.log, &mut |_| Ok(graph.clone())).expect("the log folds");
         assert_eq!(
@@ -174,30 +168,13 @@ impl World {
         if !self.run.is_final() {
             assert!(
                 !self.run.waits_on().is_empty(),
-                "a live run waits for something:
-{}",
-                self.story()
+                "a live run waits for something: {:#?}",
+                self.run.portrait()
             );
         }
         let text = serde_json::to_string(&self.log).expect("turns are plain data");
         let read: Vec<Turn> = serde_json::from_str(&text).expect("a written log reads");
         assert_eq!(read, self.log, "a log survives being written and read");
-    }
-
-    /// The log, an event a line.
-    pub(super) fn story(&self) -> String {
-        let events = self
-            .log
-            .iter()
-            .flat_map(|turn| turn.events.iter().map(move |event| (turn.turn, event)));
-        events
-            .map(|(turn, event)| {
-                format!(
-                    "{turn}: {}\n",
-                    serde_json::to_string(event).expect("events are plain data")
-                )
-            })
-            .collect()
     }
 
     /// One move of the world: a grant, a completion, or the clock. False when only people can move it.
@@ -409,9 +386,6 @@ impl World {
     }
 }
 
-/// Turns that are checked each, and after how many more again.
-const CHECKED_EACH: u64 = 8;
-const CHECK_STRIDE: u64 = 5;
 /// More moves than any test needs.
 const STEPS_MAX: u32 = 20_000;
 

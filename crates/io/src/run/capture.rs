@@ -1,0 +1,205 @@
+//! What a process prints: decoded, scrubbed, shown live, and kept up to a limit.
+
+use std::collections::VecDeque;
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::live::Live;
+use crate::secret::{Secrets, Stream};
+
+/// Read at a time, bytes.
+const READ_BYTES: usize = 16 * 1024;
+/// Share of the limit that is kept of the end, as a divisor.
+const TAIL_SHARE: usize = 4;
+
+/// Text kept up to a limit: its beginning and its end.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    head: String,
+    tail: VecDeque<u8>,
+    head_bytes_max: usize,
+    tail_bytes_max: usize,
+    left_out: u64,
+}
+
+impl Kept {
+    fn new(bytes_max: u64) -> Self {
+        let most = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+        let tail_bytes_max = most / TAIL_SHARE;
+        Self {
+            head: String::new(),
+            tail: VecDeque::new(),
+            head_bytes_max: most - tail_bytes_max,
+            tail_bytes_max,
+            left_out: 0,
+        }
+    }
+
+    fn push(&mut self, text: &str) {
+        let mut rest = text;
+        if self.tail.is_empty() && self.left_out == 0 {
+            let room = floor(rest, self.head_bytes_max - self.head.len());
+            self.head.push_str(&rest[..room]);
+            rest = &rest[room..];
+        }
+        self.tail.extend(rest.bytes());
+        let over = self.tail.len().saturating_sub(self.tail_bytes_max);
+        self.tail.drain(..over);
+        self.left_out += over as u64;
+    }
+
+    /// True when nothing was left out.
+    pub(crate) const fn is_whole(&self) -> bool {
+        self.left_out == 0
+    }
+
+    /// The text; where something was left out it says how much.
+    pub(crate) fn into_text(self, bytes_max: u64) -> String {
+        let tail: Vec<u8> = self.tail.into();
+        if self.left_out == 0 {
+            return self.head + &String::from_utf8_lossy(&tail);
+        }
+        // The cut may have gone through a character.
+        let broken = tail
+            .iter()
+            .take_while(|byte| is_continuation(**byte))
+            .count();
+        let out = self.left_out + broken as u64;
+        let tail = String::from_utf8_lossy(&tail[broken..]);
+        format!(
+            "{}\n[... {out} bytes left out: limits.output_bytes is {bytes_max} ...]\n{tail}",
+            self.head
+        )
+    }
+}
+
+const fn is_continuation(byte: u8) -> bool {
+    byte & 0xC0 == 0x80
+}
+
+/// The largest boundary of a character that is not above `most`.
+fn floor(text: &str, most: usize) -> usize {
+    if most >= text.len() {
+        return text.len();
+    }
+    (0..=most)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0)
+}
+
+/// Bytes that arrive in pieces, as text.
+#[derive(Debug, Default)]
+struct Decoder {
+    held: Vec<u8>,
+}
+
+impl Decoder {
+    fn push(&mut self, bytes: &[u8]) -> String {
+        self.held.extend_from_slice(bytes);
+        let mut out = String::with_capacity(self.held.len());
+        let mut rest = self.held.as_slice();
+        loop {
+            match std::str::from_utf8(rest) {
+                Ok(text) => {
+                    out.push_str(text);
+                    rest = &[];
+                    break;
+                }
+                Err(error) => {
+                    let (good, bad) = rest.split_at(error.valid_up_to());
+                    out.push_str(&String::from_utf8_lossy(good));
+                    rest = bad;
+                    // A character may be unfinished; anything else is not text.
+                    let Some(broken) = error.error_len() else {
+                        break;
+                    };
+                    out.push(char::REPLACEMENT_CHARACTER);
+                    rest = &rest[broken..];
+                }
+            }
+        }
+        self.held = rest.to_vec();
+        out
+    }
+
+    fn finish(&mut self) -> &'static str {
+        if std::mem::take(&mut self.held).is_empty() {
+            ""
+        } else {
+            "\u{FFFD}"
+        }
+    }
+}
+
+/// Reads a stream to its end. What is kept and what is shown hold no secret, however the stream was cut.
+pub(crate) async fn read(
+    mut from: impl AsyncRead + Unpin,
+    secrets: &Secrets,
+    live: &Live,
+    bytes_max: u64,
+) -> Kept {
+    let mut kept = Kept::new(bytes_max);
+    let mut decoder = Decoder::default();
+    let mut scrubber: Stream = secrets.stream();
+    let mut shown: u64 = 0;
+    let mut take = |text: &str| {
+        if text.is_empty() {
+            return;
+        }
+        kept.push(text);
+        // Live text is for people: a flood is not shown beyond what is kept.
+        if shown < bytes_max {
+            shown += text.len() as u64;
+            live.text(text);
+        }
+    };
+    let mut buffer = vec![0_u8; READ_BYTES];
+    loop {
+        match from.read(&mut buffer).await {
+            Ok(0) | Err(_) => break,
+            Ok(count) => take(&scrubber.push(&decoder.push(&buffer[..count]))),
+        }
+    }
+    take(&scrubber.push(decoder.finish()));
+    take(&scrubber.finish());
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn head_and_tail_are_kept_and_the_hole_is_said() {
+        let mut kept = Kept::new(16);
+        for piece in ["0123456789", "abcdefghij", "ÄÖÜ", "xyz"] {
+            kept.push(piece);
+        }
+        assert!(!kept.is_whole());
+        let text = kept.into_text(16);
+        assert_eq!(
+            text,
+            "0123456789ab\n[... 14 bytes left out: limits.output_bytes is 16 ...]\nxyz"
+        );
+    }
+
+    #[test]
+    fn text_at_the_limit_is_whole() {
+        let mut kept = Kept::new(8);
+        kept.push("0123");
+        kept.push("4567");
+        assert_eq!(kept.into_text(8), "01234567");
+    }
+
+    #[test]
+    fn a_character_cut_in_two_is_put_together_and_garbage_is_marked() {
+        let mut decoder = Decoder::default();
+        let bytes = "ä€".as_bytes();
+        assert_eq!(decoder.push(&bytes[..1]), "");
+        assert_eq!(decoder.push(&bytes[1..4]), "ä");
+        assert_eq!(decoder.push(&bytes[4..]), "€");
+        assert_eq!(decoder.push(b"a\xFFb\xE2"), "a\u{FFFD}b");
+        assert_eq!(decoder.finish(), "\u{FFFD}");
+    }
+}

@@ -1,0 +1,1 @@
+globalThis.args = JSON.parse(require("fs").readFileSync(process.env.RAVEL_ARGS_FILE, "utf8"));

@@ -1,0 +1,268 @@
+//! Tools: named operations with a schema for what goes in, one for what comes out, and a stated effect.
+//!
+//! A tool is a [`Tool`] constant in a file of its namespace and one line in [`TOOLS`]. Arguments are held to the
+//! schema before a tool sees them, so a tool reads fields without doubt.
+
+mod csv;
+pub mod debug;
+mod docs;
+pub mod file;
+pub mod http;
+mod json;
+pub mod text;
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use futures_util::future::BoxFuture;
+use indexmap::IndexMap;
+use ravel_core::effect::{Effect, ErrorClass, Failure, Outcome};
+use ravel_core::lang::ToolInfo;
+use ravel_core::port::Job;
+use ravel_core::types::{Type, Violation};
+use ravel_core::value::Val;
+use serde_json::Value;
+
+use crate::abort::Abort;
+use crate::files::Files;
+use crate::jail::Jail;
+use crate::model::transport::Transport;
+use crate::secret::{self, Secrets};
+
+pub use docs::reference;
+
+/// Every built-in tool: one line each.
+static TOOLS: &[&Tool] = &[
+    &csv::FORMAT,
+    &csv::PARSE,
+    &debug::COUNT,
+    &debug::ECHO,
+    &debug::FAIL,
+    &debug::SLEEP,
+    &file::APPEND,
+    &file::DELETE,
+    &file::EXISTS,
+    &file::LIST,
+    &file::READ,
+    &file::WRITE,
+    &http::DELETE,
+    &http::GET,
+    &http::HEAD,
+    &http::PATCH,
+    &http::POST,
+    &http::PUT,
+    &json::DIFF,
+    &json::FORMAT,
+    &json::MERGE,
+    &json::PARSE,
+    &json::QUERY,
+    &text::CHUNK,
+    &text::LINES,
+    &text::MATCH,
+    &text::REPLACE,
+    &text::SPLIT,
+];
+
+/// A tool.
+#[derive(Debug)]
+pub struct Tool {
+    /// `namespace.verb`.
+    pub name: &'static str,
+    /// What it does, for people and models.
+    pub doc: &'static str,
+    /// What it does to the world.
+    pub effect: Effect,
+    /// JSON Schema of its arguments.
+    pub input: fn() -> Value,
+    /// JSON Schema of its result.
+    pub output: fn() -> Value,
+    /// Arguments that work, as JSON.
+    pub example: &'static str,
+    pub(crate) call: Call,
+}
+
+/// How a tool is carried out.
+pub(crate) enum Call {
+    /// Computed at once on the caller's thread: no I/O, nothing that waits.
+    Inline(fn(&Value) -> Result<Value, Failure>),
+    /// A task of its own.
+    Task(for<'a> fn(&'a Context, Ask<'a>) -> BoxFuture<'a, Outcome>),
+}
+
+impl std::fmt::Debug for Call {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Inline(_) => "Inline",
+            Self::Task(_) => "Task",
+        })
+    }
+}
+
+/// What tools have in common.
+#[derive(Debug)]
+pub(crate) struct Context {
+    /// Secrets, for headers.
+    pub(crate) secrets: Secrets,
+    /// Connections.
+    pub(crate) transport: Transport,
+    /// Result files.
+    pub(crate) files: Files,
+    /// The folder that `file.*` works in.
+    pub(crate) jail: Jail,
+}
+
+/// One call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ask<'a> {
+    /// The attempt.
+    pub(crate) job: &'a Job,
+    /// Checked arguments.
+    pub(crate) input: &'a Value,
+    /// Stops it.
+    pub(crate) abort: &'a Abort,
+}
+
+/// All tools, in order of their names.
+#[must_use]
+pub fn all() -> &'static [&'static Tool] {
+    TOOLS
+}
+
+/// The tool with this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Tool> {
+    static INDEX: LazyLock<HashMap<&'static str, &'static Tool>> =
+        LazyLock::new(|| TOOLS.iter().map(|tool| (tool.name, *tool)).collect());
+    INDEX.get(name).copied()
+}
+
+/// Where secrets may stand in a tool's arguments.
+const HEADERS: &str = "headers";
+
+impl Tool {
+    /// The arguments as the tool wants them, defaults filled in; or what is wrong with them.
+    ///
+    /// # Errors
+    /// `invalid_input` that names each field.
+    pub(crate) fn check(&self, input: &Val) -> Result<Val, Failure> {
+        let fields = input.json().as_object();
+        let marked =
+            |(name, field): (&String, &Value)| name != HEADERS && secret::value_has_mark(field);
+        if fields.is_some_and(|fields| fields.iter().any(marked)) {
+            return Err(secret::misplaced("`with`"));
+        }
+        let Some(info) = CATALOG.get(self.name) else {
+            return Err(Failure::new(
+                ErrorClass::Internal,
+                format!("`{}` has no valid schema", self.name),
+            ));
+        };
+        info.input.accepts(input).map_err(|violations| {
+            let problems: Vec<String> = violations.iter().take(PROBLEMS_MAX).map(problem).collect();
+            let text = format!(
+                "the arguments of `{}` are not right: {}",
+                self.name,
+                problems.join("; ")
+            );
+            Failure::new(ErrorClass::InvalidInput, text).with_code("bad_arguments")
+        })
+    }
+}
+
+/// Most problems named in one failure.
+const PROBLEMS_MAX: usize = 5;
+
+fn problem(violation: &Violation) -> String {
+    let place = violation.pointer.trim_start_matches('/').replace('/', ".");
+    if place.is_empty() {
+        violation.message.clone()
+    } else {
+        format!("{place}: {}", violation.message)
+    }
+}
+
+static CATALOG: LazyLock<IndexMap<String, ToolInfo>> = LazyLock::new(|| {
+    let info = |tool: &&'static Tool| {
+        let input = Type::from_schema((tool.input)()).ok()?;
+        let output = Type::from_schema((tool.output)()).ok()?;
+        Some((
+            tool.name.to_owned(),
+            ToolInfo {
+                input,
+                output,
+                effect: tool.effect,
+            },
+        ))
+    };
+    TOOLS.iter().filter_map(info).collect()
+});
+
+/// All tools as the checker of flows wants them.
+#[must_use]
+pub fn catalog() -> IndexMap<String, ToolInfo> {
+    CATALOG.clone()
+}
+
+/// A failure of a tool that changed nothing.
+pub(crate) fn invalid(text: impl Into<String>) -> Failure {
+    Failure::new(ErrorClass::InvalidInput, text.into())
+}
+
+/// A text argument. Present and text by the schema, or empty.
+pub(crate) fn text_of<'a>(input: &'a Value, field: &str) -> &'a str {
+    input.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A yes or no with its default.
+pub(crate) fn flag_of(input: &Value, field: &str, default: bool) -> bool {
+    input.get(field).and_then(Value::as_bool).unwrap_or(default)
+}
+
+/// A whole number with its default.
+pub(crate) fn number_of(input: &Value, field: &str, default: u64) -> u64 {
+    input.get(field).and_then(Value::as_u64).unwrap_or(default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tools_are_sorted_documented_and_their_examples_fit_their_schemas() {
+        let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+        let mut sorted = names.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(names, sorted);
+        assert_eq!(
+            catalog().keys().map(String::as_str).collect::<Vec<_>>(),
+            names
+        );
+        for tool in TOOLS {
+            assert!(tool.doc.ends_with('.'), "{}", tool.name);
+            let example: Value = serde_json::from_str(tool.example).unwrap();
+            let input = tool.check(&example.into()).unwrap();
+            if let Call::Inline(call) = tool.call
+                && tool.name != debug::FAIL.name
+            {
+                let output = call(input.json()).unwrap();
+                catalog()[tool.name].output.accepts(&output.into()).unwrap();
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_arguments_are_named_field_by_field() {
+        let input = serde_json::json!({ "text": 1, "bye": "," });
+        let failure = find("text.split")
+            .unwrap()
+            .check(&input.into())
+            .unwrap_err();
+        let text = "the arguments of `text.split` are not right: text: 1 is not a string; by: the field `by` is missing; \
+                    bye: there is no field `bye` here; the fields are `text`, `by`, `trim` and `keep_empty`";
+        assert_eq!(
+            failure,
+            Failure::new(ErrorClass::InvalidInput, text).with_code("bad_arguments")
+        );
+    }
+}

@@ -1,0 +1,416 @@
+//! `file.*`: files below the folder that the project opens to flows.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use globset::{GlobBuilder, GlobMatcher};
+use ravel_core::effect::{Effect, ErrorClass, Failure, Outcome};
+use rustix::fs::{AtFlags, Dir, FileType, statat};
+use serde_json::{Value, json};
+
+use super::json::object;
+use super::{Ask, Call, Context, Tool, flag_of, invalid, number_of, text_of};
+use crate::files::FileValue;
+use crate::jail::{Kind, Refusal};
+
+/// Largest file that is read into a value, bytes, unless the step says `max_bytes`.
+pub const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
+/// Most entries that `file.list` gives.
+pub const LIST_MAX: usize = 10_000;
+/// Deepest folder that `file.list` goes into.
+pub const LIST_DEPTH_MAX: usize = 64;
+
+fn path_schema() -> Value {
+    json!({ "type": "string", "minLength": 1, "description": "relative to the folder of files (`ravel config`)" })
+}
+
+fn file_schema() -> Value {
+    json!({
+        "type": "object",
+        "properties": { "$file": { "type": "string" } },
+        "required": ["$file"],
+        "description": "a file that a step made",
+    })
+}
+
+pub(super) static READ: Tool = Tool {
+    name: "file.read",
+    doc: "Reads a file: as text, as JSON, or as a file value that can be handed to another step.",
+    effect: Effect::Read,
+    input: || {
+        object(
+            json!({
+                "path": path_schema(),
+                "file": file_schema(),
+                "as": { "enum": ["text", "json", "file"], "default": "text" },
+                "max_bytes": { "type": "integer", "minimum": 0, "default": READ_BYTES_MAX },
+            }),
+            &[],
+        )
+    },
+    output: || {
+        json!({
+            "type": "object",
+            "properties": { "text": { "type": "string" }, "json": {}, "file": file_schema(), "bytes": { "type": "integer" } },
+            "required": ["bytes"],
+        })
+    },
+    example: r#"{"path": "notes/today.md"}"#,
+    call: Call::Task(|context, ask| blocking(context, ask, read)),
+};
+
+pub(super) static WRITE: Tool = Tool {
+    name: "file.write",
+    doc: "Writes a whole file, on disk when the step is done; whoever looks sees the old file or the new one. Folders above it are made.",
+    effect: Effect::Write,
+    input: || {
+        let fields = json!({ "path": path_schema(), "text": { "type": "string" }, "json": {}, "file": file_schema() });
+        object(fields, &["path"])
+    },
+    output: path_output,
+    example: r#"{"path": "out/report.md", "text": "All well.\n"}"#,
+    call: Call::Task(|context, ask| blocking(context, ask, write)),
+};
+
+pub(super) static APPEND: Tool = Tool {
+    name: "file.append",
+    doc: "Writes text at the end of a file, on disk when the step is done. The file and the folders above it are made. `bytes` is the size of the file after it.",
+    effect: Effect::Once,
+    input: || {
+        object(
+            json!({ "path": path_schema(), "text": { "type": "string" } }),
+            &["path", "text"],
+        )
+    },
+    output: path_output,
+    example: r#"{"path": "out/journal.log", "text": "done\n"}"#,
+    call: Call::Task(|context, ask| blocking(context, ask, append)),
+};
+
+pub(super) static LIST: Tool = Tool {
+    name: "file.list",
+    doc: "Lists a folder, in order of the paths. Links are listed, not followed.",
+    effect: Effect::Read,
+    input: || {
+        object(
+            json!({
+                "path": { "type": "string", "default": "." },
+                "glob": { "type": "string", "description": "only paths like this, as in `**/*.py`" },
+                "recursive": { "type": "boolean", "default": false },
+            }),
+            &[],
+        )
+    },
+    output: || {
+        let entry = object(
+            json!({
+                "path": { "type": "string" },
+                "kind": { "enum": ["file", "folder", "link", "other"] },
+                "bytes": { "type": "integer" },
+            }),
+            &["path", "kind", "bytes"],
+        );
+        object(
+            json!({ "entries": { "type": "array", "items": entry } }),
+            &["entries"],
+        )
+    },
+    example: r#"{"path": "src", "glob": "**/*.py", "recursive": true}"#,
+    call: Call::Task(|context, ask| blocking(context, ask, list)),
+};
+
+pub(super) static EXISTS: Tool = Tool {
+    name: "file.exists",
+    doc: "Says whether something is there, and what.",
+    effect: Effect::Read,
+    input: || object(json!({ "path": path_schema() }), &["path"]),
+    output: || {
+        let kind = json!({ "enum": ["file", "folder", "other", null] });
+        object(
+            json!({ "exists": { "type": "boolean" }, "kind": kind }),
+            &["exists", "kind"],
+        )
+    },
+    example: r#"{"path": "out/report.md"}"#,
+    call: Call::Task(|context, ask| blocking(context, ask, exists)),
+};
+
+pub(super) static DELETE: Tool = Tool {
+    name: "file.delete",
+    doc: "Removes a file, a link or an empty folder. What is not there is no error: `deleted` says whether it was.",
+    effect: Effect::Write,
+    input: || object(json!({ "path": path_schema() }), &["path"]),
+    output: || object(json!({ "deleted": { "type": "boolean" } }), &["deleted"]),
+    example: r#"{"path": "out/report.md"}"#,
+    call: Call::Task(|context, ask| blocking(context, ask, delete)),
+};
+
+fn path_output() -> Value {
+    object(
+        json!({ "path": { "type": "string" }, "bytes": { "type": "integer" } }),
+        &["path", "bytes"],
+    )
+}
+
+fn blocking<'a>(
+    context: &'a Context,
+    ask: Ask<'a>,
+    work: fn(&Context, &Value) -> Result<Value, Outcome>,
+) -> BoxFuture<'a, Outcome> {
+    async move {
+        match tokio::task::block_in_place(|| work(context, ask.input)) {
+            Ok(value) => Outcome::done(value.into()),
+            Err(outcome) => outcome,
+        }
+    }
+    .boxed()
+}
+
+/// The outcome of a refusal: nothing was changed.
+fn refused(path: &str, refusal: Refusal) -> Outcome {
+    let failure = |class: ErrorClass, text: &str| Failure::new(class, format!("`{path}`: {text}"));
+    Outcome::not_done(match refusal {
+        Refusal::Missing => failure(ErrorClass::NotFound, "there is no such file"),
+        Refusal::Outside => failure(
+            ErrorClass::PolicyDenied,
+            "it leads out of the folder of files",
+        )
+        .with_code("outside"),
+        Refusal::Denied => failure(ErrorClass::PolicyDenied, "the system does not allow it"),
+        Refusal::Wrong(text) => failure(ErrorClass::InvalidInput, &text),
+        Refusal::Failed(error) => failure(ErrorClass::ToolError, &error.to_string()),
+    })
+}
+
+fn read(context: &Context, input: &Value) -> Result<Value, Outcome> {
+    exactly_one(input, &["path", "file"])?;
+    let most = number_of(input, "max_bytes", READ_BYTES_MAX);
+    let (path, file) = open(context, input)?;
+    if text_of(input, "as") == "file" {
+        let name = Path::new(&path)
+            .file_name()
+            .map_or_else(|| "file".into(), |name| name.to_string_lossy());
+        let stored = context
+            .files
+            .put(&name, file)
+            .map_err(|error| refused(&path, error.into()))?;
+        return Ok(json!({ "file": stored.to_json(), "bytes": stored.bytes }));
+    }
+    let mut bytes = Vec::new();
+    file.take(most + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|error| refused(&path, error.into()))?;
+    if bytes.len() as u64 > most {
+        let text = format!("`{path}`: it is larger than {most} bytes (max_bytes)");
+        return Err(Outcome::done_with(
+            Failure::new(ErrorClass::InvalidOutput, text).with_code("too_large"),
+        ));
+    }
+    let size = bytes.len();
+    let not_text = |text: String| {
+        let failure = Failure::new(ErrorClass::InvalidOutput, format!("`{path}`: {text}"));
+        Outcome::done_with(failure.with_code("not_text"))
+    };
+    if text_of(input, "as") == "json" {
+        let value: Value = serde_json::from_slice(&bytes)
+            .map_err(|error| not_text(format!("it is not JSON: {error}")))?;
+        return Ok(json!({ "json": value, "bytes": size }));
+    }
+    let text = String::from_utf8(bytes)
+        .map_err(|_| not_text("it is not UTF-8; read it `as: file`".to_owned()))?;
+    Ok(json!({ "text": text, "bytes": size }))
+}
+
+/// Refuses arguments that name none or several of these.
+fn exactly_one(input: &Value, names: &[&str]) -> Result<(), Outcome> {
+    if names
+        .iter()
+        .filter(|name| input.get(**name).is_some())
+        .count()
+        == 1
+    {
+        return Ok(());
+    }
+    Err(Outcome::not_done(invalid(format!(
+        "exactly one of these is needed: {}",
+        names.join(", ")
+    ))))
+}
+
+/// The file that is meant, and how it is called in messages.
+fn open(context: &Context, input: &Value) -> Result<(String, File), Outcome> {
+    if let Some(value) = input.get("file") {
+        let Some(file) = FileValue::from_json(value) else {
+            return Err(Outcome::not_done(invalid("file: this is not a file value")));
+        };
+        let opened = context
+            .files
+            .open(&file.hash)
+            .map_err(|error| refused(&file.name, error.into()))?;
+        return Ok((file.name, opened));
+    }
+    let path = text_of(input, "path");
+    let opened = context
+        .jail
+        .read(path)
+        .map_err(|refusal| refused(path, refusal))?;
+    Ok((path.to_owned(), opened))
+}
+
+fn write(context: &Context, input: &Value) -> Result<Value, Outcome> {
+    exactly_one(input, &["text", "json", "file"])?;
+    let path = text_of(input, "path");
+    let mut source: Box<dyn Read> =
+        match (input.get("text").and_then(Value::as_str), input.get("json")) {
+            (Some(text), _) => Box::new(text.as_bytes()),
+            (None, Some(value)) => {
+                let text = serde_json::to_string_pretty(value)
+                    .map_err(|error| Outcome::not_done(invalid(error.to_string())))?;
+                Box::new(std::io::Cursor::new(text + "\n"))
+            }
+            (None, None) => Box::new(open(context, &json!({ "file": input.get("file") }))?.1),
+        };
+    let mut bytes = 0;
+    let fill = |file: &mut File| std::io::copy(&mut source, file).map(|copied| bytes = copied);
+    let synced = context
+        .jail
+        .replace(path, fill)
+        .map_err(|refusal| refused(path, refusal))?;
+    synced.map_err(|error| half(path, &error))?;
+    Ok(json!({ "path": path, "bytes": bytes }))
+}
+
+fn append(context: &Context, input: &Value) -> Result<Value, Outcome> {
+    let path = text_of(input, "path");
+    let mut file = context
+        .jail
+        .append(path)
+        .map_err(|refusal| refused(path, refusal))?;
+    file.write_all(text_of(input, "text").as_bytes())
+        .and_then(|()| file.sync_all())
+        .map_err(|e| half(path, &e))?;
+    let bytes = file.metadata().map_err(|error| half(path, &error))?.len();
+    Ok(json!({ "path": path, "bytes": bytes }))
+}
+
+/// A failure after something may have been written.
+fn half(path: &str, error: &std::io::Error) -> Outcome {
+    Outcome::unknown(Failure::new(
+        ErrorClass::ToolError,
+        format!("`{path}`: {error}"),
+    ))
+}
+
+fn exists(context: &Context, input: &Value) -> Result<Value, Outcome> {
+    let path = text_of(input, "path");
+    match context.jail.kind(path) {
+        Ok(kind) => {
+            let kind = match kind {
+                Kind::File => "file",
+                Kind::Folder => "folder",
+                Kind::Other => "other",
+            };
+            Ok(json!({ "exists": true, "kind": kind }))
+        }
+        Err(Refusal::Missing) => Ok(json!({ "exists": false, "kind": null })),
+        Err(refusal) => Err(refused(path, refusal)),
+    }
+}
+
+fn delete(context: &Context, input: &Value) -> Result<Value, Outcome> {
+    let path = text_of(input, "path");
+    match context.jail.remove(path) {
+        Ok(()) => Ok(json!({ "deleted": true })),
+        Err(Refusal::Missing) => Ok(json!({ "deleted": false })),
+        Err(refusal) => Err(refused(path, refusal)),
+    }
+}
+
+fn list(context: &Context, input: &Value) -> Result<Value, Outcome> {
+    let path = input.get("path").and_then(Value::as_str).unwrap_or(".");
+    let glob = input
+        .get("glob")
+        .and_then(Value::as_str)
+        .map(matcher)
+        .transpose()?;
+    let start = context
+        .jail
+        .relative(path)
+        .map_err(|refusal| refused(path, refusal))?;
+    let depth = if flag_of(input, "recursive", false) {
+        LIST_DEPTH_MAX
+    } else {
+        1
+    };
+    let mut entries = Vec::new();
+    let mut folders = vec![(start.to_path_buf(), PathBuf::new(), depth)];
+    while let Some((folder, below, depth)) = folders.pop() {
+        for entry in entries_of(context, &folder).map_err(|refusal| refused(path, refusal))? {
+            let place = below.join(&entry.name);
+            if entry.kind == "folder" && depth > 1 {
+                folders.push((folder.join(&entry.name), place.clone(), depth - 1));
+            }
+            if glob.as_ref().is_some_and(|glob| !glob.is_match(&place)) {
+                continue;
+            }
+            if entries.len() == LIST_MAX {
+                let text = format!("`{path}`: more than {LIST_MAX} entries; narrow it by `glob`");
+                return Err(Outcome::done_with(
+                    Failure::new(ErrorClass::InvalidOutput, text).with_code("too_large"),
+                ));
+            }
+            entries.push((place.to_string_lossy().into_owned(), entry));
+        }
+    }
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
+    let entry = |(path, entry): (String, Entry)| json!({ "path": path, "kind": entry.kind, "bytes": entry.bytes });
+    Ok(json!({ "entries": entries.into_iter().map(entry).collect::<Vec<_>>() }))
+}
+
+struct Entry {
+    name: String,
+    kind: &'static str,
+    bytes: u64,
+}
+
+fn entries_of(context: &Context, folder: &Path) -> Result<Vec<Entry>, Refusal> {
+    let folder = context.jail.list(folder)?;
+    let mut entries = Vec::new();
+    for entry in Dir::read_from(&folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if matches!(name.to_bytes(), b"." | b"..") {
+            continue;
+        }
+        // Gone meanwhile: then it is not in the list.
+        let Ok(stat) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else {
+            continue;
+        };
+        let kind = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => "file",
+            FileType::Directory => "folder",
+            FileType::Symlink => "link",
+            _ => "other",
+        };
+        let bytes = if kind == "file" {
+            u64::try_from(stat.st_size).unwrap_or(0)
+        } else {
+            0
+        };
+        entries.push(Entry {
+            name: name.to_string_lossy().into_owned(),
+            kind,
+            bytes,
+        });
+    }
+    Ok(entries)
+}
+
+fn matcher(glob: &str) -> Result<GlobMatcher, Outcome> {
+    let made = GlobBuilder::new(glob).literal_separator(true).build();
+    made.map(|glob| glob.compile_matcher())
+        .map_err(|error| Outcome::not_done(invalid(format!("glob: {error}"))))
+}

@@ -1,0 +1,146 @@
+//! From arguments to a request.
+
+use ravel_core::effect::Failure;
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION,
+};
+use reqwest::{Client, Method, RequestBuilder, Url};
+use secrecy::ExposeSecret;
+use serde_json::{Map, Value};
+
+use super::super::{Ask, Context, invalid, text_of};
+use crate::secret;
+
+/// The header that carries the step's key.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// A request, ready to leave.
+pub(super) struct Wanted {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    headers: HeaderMap,
+    /// Headers that only the first host may see.
+    private: Vec<HeaderName>,
+    body: Option<Vec<u8>>,
+}
+
+impl Wanted {
+    pub(super) fn read(context: &Context, ask: Ask<'_>, method: Method) -> Result<Self, Failure> {
+        let input = ask.input;
+        let bodies = ["json", "text", "form"]
+            .iter()
+            .filter(|name| input.get(**name).is_some());
+        if bodies.count() > 1 {
+            return Err(invalid("a request has one body: `json`, `text` or `form`"));
+        }
+        let address = text_of(input, "url");
+        let mut url = Url::parse(address)
+            .map_err(|error| invalid(format!("url: `{address}` is not valid: {error}")))?;
+        if let Some(query) = input.get("query").and_then(Value::as_object) {
+            let mut pairs = url.query_pairs_mut();
+            pairs.extend_pairs(pairs_of(query));
+        }
+        let mut headers = HeaderMap::new();
+        let mut private = vec![AUTHORIZATION, COOKIE, PROXY_AUTHORIZATION];
+        let (body, kind) = body(input, &url);
+        if let Some(kind) = kind {
+            headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        }
+        if !method.is_safe() {
+            let key = HeaderValue::from_str(&ask.job.key)
+                .map_err(|_| invalid("the step's key is no header value"))?;
+            headers.insert(IDEMPOTENCY_KEY, key);
+        }
+        let given = input.get("headers").and_then(Value::as_object);
+        for (name, value) in given.into_iter().flatten() {
+            let header = HeaderName::from_bytes(name.as_bytes())
+                .map_err(|_| invalid(format!("headers: `{name}` is not the name of a header")))?;
+            let text = value.as_str().unwrap_or_default();
+            let resolved = context.secrets.resolve(text)?;
+            let mut value = HeaderValue::from_str(resolved.expose_secret())
+                .map_err(|_| invalid(format!("headers.{name}: this cannot stand in a header")))?;
+            if secret::has_mark(text) {
+                value.set_sensitive(true);
+                private.push(header.clone());
+            }
+            headers.insert(header, value);
+        }
+        Ok(Self {
+            method,
+            url,
+            headers,
+            private,
+            body,
+        })
+    }
+
+    pub(super) fn request(&self, client: &Client) -> RequestBuilder {
+        let request = client
+            .request(self.method.clone(), self.url.clone())
+            .headers(self.headers.clone());
+        match &self.body {
+            Some(body) => request.body(body.clone()),
+            None => request,
+        }
+    }
+
+    /// Goes on to another address. Another host sees nothing private.
+    pub(super) fn redirect(&mut self, next: Url) {
+        if self.url.origin() != next.origin() {
+            for name in &self.private {
+                self.headers.remove(name);
+            }
+        }
+        self.url = next;
+    }
+}
+
+/// The body and its type.
+fn body(input: &Value, url: &Url) -> (Option<Vec<u8>>, Option<&'static str>) {
+    if let Some(value) = input.get("json") {
+        return (
+            Some(value.to_string().into_bytes()),
+            Some("application/json"),
+        );
+    }
+    if let Some(text) = input.get("text").and_then(Value::as_str) {
+        return (
+            Some(text.as_bytes().to_vec()),
+            Some("text/plain; charset=utf-8"),
+        );
+    }
+    if let Some(form) = input.get("form").and_then(Value::as_object) {
+        // A form is spelt like a query.
+        let mut scratch = url.clone();
+        scratch
+            .query_pairs_mut()
+            .clear()
+            .extend_pairs(pairs_of(form));
+        let text = scratch.query().unwrap_or_default().as_bytes().to_vec();
+        return (Some(text), Some("application/x-www-form-urlencoded"));
+    }
+    (None, None)
+}
+
+/// Names and values; a list is its name repeated, null is left out.
+fn pairs_of(fields: &Map<String, Value>) -> Vec<(String, String)> {
+    let mut pairs = Vec::new();
+    for (name, value) in fields {
+        match value {
+            Value::Null => {}
+            Value::Array(items) => {
+                pairs.extend(items.iter().map(|item| (name.clone(), plain(item))))
+            }
+            Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
+                pairs.push((name.clone(), plain(value)));
+            }
+        }
+    }
+    pairs
+}
+
+fn plain(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}

@@ -1,0 +1,320 @@
+//! `text.*`: cutting, finding and replacing.
+
+use ravel_core::effect::{Effect, Failure};
+use regex::{Captures, Regex, RegexBuilder};
+use serde_json::{Map, Value, json};
+
+use super::json::object;
+use super::{Call, Tool, flag_of, invalid, number_of, text_of};
+
+/// Largest compiled pattern, bytes.
+pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// Most matches that `text.match` gives.
+pub const MATCHES_MAX: u64 = 100_000;
+
+pub(super) static SPLIT: Tool = Tool {
+    name: "text.split",
+    doc: "Cuts a text at each `by`.",
+    effect: Effect::Pure,
+    input: || {
+        object(
+            json!({
+                "text": { "type": "string" },
+                "by": { "type": "string", "minLength": 1 },
+                "trim": { "type": "boolean", "default": false, "description": "take blanks off both ends of each part" },
+                "keep_empty": { "type": "boolean", "default": true },
+            }),
+            &["text", "by"],
+        )
+    },
+    output: || list_output("parts"),
+    example: r#"{"text": "a, b,c", "by": ",", "trim": true}"#,
+    call: Call::Inline(|input| {
+        let parts = text_of(input, "text").split(text_of(input, "by"));
+        Ok(json!({ "parts": parts_of(input, parts, true) }))
+    }),
+};
+
+pub(super) static LINES: Tool = Tool {
+    name: "text.lines",
+    doc: "Cuts a text into its lines.",
+    effect: Effect::Pure,
+    input: || {
+        object(
+            json!({
+                "text": { "type": "string" },
+                "trim": { "type": "boolean", "default": false },
+                "keep_empty": { "type": "boolean", "default": false },
+            }),
+            &["text"],
+        )
+    },
+    output: || list_output("lines"),
+    example: r#"{"text": "a\n\nb\n"}"#,
+    call: Call::Inline(|input| {
+        let lines = text_of(input, "text").lines();
+        Ok(json!({ "lines": parts_of(input, lines, false) }))
+    }),
+};
+
+pub(super) static MATCH: Tool = Tool {
+    name: "text.match",
+    doc: "Finds a regular expression (Rust syntax, linear time). `groups` are the numbered groups from 1 on, `named` the named ones; a group that took no part is null. `at` counts characters.",
+    effect: Effect::Pure,
+    input: || {
+        object(
+            json!({
+                "text": { "type": "string" },
+                "pattern": { "type": "string" },
+                "ignore_case": { "type": "boolean", "default": false },
+                "max": { "type": "integer", "minimum": 1, "maximum": MATCHES_MAX, "default": MATCHES_MAX },
+            }),
+            &["text", "pattern"],
+        )
+    },
+    output: || {
+        let one = json!({
+            "type": "object",
+            "properties": {
+                "text": { "type": "string" },
+                "at": { "type": "integer" },
+                "groups": { "type": "array", "items": { "type": ["string", "null"] } },
+                "named": { "type": "object" },
+            },
+            "required": ["text", "at", "groups", "named"],
+        });
+        object(
+            json!({ "found": { "type": "boolean" }, "matches": { "type": "array", "items": one } }),
+            &["found", "matches"],
+        )
+    },
+    example: r#"{"text": "order 4471, order 4472", "pattern": "order (?<id>\\d+)"}"#,
+    call: Call::Inline(find),
+};
+
+pub(super) static REPLACE: Tool = Tool {
+    name: "text.replace",
+    doc: "Replaces each `find` by `with`. With `regex`, `find` is a pattern and `with` may hold `$1` or `${name}`.",
+    effect: Effect::Pure,
+    input: || {
+        object(
+            json!({
+                "text": { "type": "string" },
+                "find": { "type": "string", "minLength": 1 },
+                "with": { "type": "string" },
+                "regex": { "type": "boolean", "default": false },
+                "ignore_case": { "type": "boolean", "default": false },
+            }),
+            &["text", "find", "with"],
+        )
+    },
+    output: || {
+        let fields = json!({ "text": { "type": "string" }, "count": { "type": "integer" } });
+        object(fields, &["text", "count"])
+    },
+    example: r#"{"text": "2026-03-01", "find": "(\\d+)-(\\d+)-(\\d+)", "with": "$3.$2.$1", "regex": true}"#,
+    call: Call::Inline(replace),
+};
+
+pub(super) static CHUNK: Tool = Tool {
+    name: "text.chunk",
+    doc: "Cuts a text into pieces of at most `size` units, each beginning with the last `overlap` units of the one before. Put together without the overlaps they are the text.",
+    effect: Effect::Pure,
+    input: || {
+        object(
+            json!({
+                "text": { "type": "string" },
+                "size": { "type": "integer", "minimum": 1 },
+                "overlap": { "type": "integer", "minimum": 0, "default": 0 },
+                "by": { "enum": ["chars", "words", "lines"], "default": "chars" },
+            }),
+            &["text", "size"],
+        )
+    },
+    output: || list_output("chunks"),
+    example: r#"{"text": "one two three four", "size": 2, "overlap": 1, "by": "words"}"#,
+    call: Call::Inline(chunk),
+};
+
+fn list_output(name: &str) -> Value {
+    object(
+        json!({ name: { "type": "array", "items": { "type": "string" } } }),
+        &[name],
+    )
+}
+
+fn parts_of<'a>(
+    input: &Value,
+    parts: impl Iterator<Item = &'a str>,
+    keep_empty: bool,
+) -> Vec<&'a str> {
+    let trim = flag_of(input, "trim", false);
+    let keep_empty = flag_of(input, "keep_empty", keep_empty);
+    parts
+        .map(|part| if trim { part.trim() } else { part })
+        .filter(|part| keep_empty || !part.is_empty())
+        .collect()
+}
+
+fn pattern(input: &Value, text: &str) -> Result<Regex, Failure> {
+    RegexBuilder::new(text)
+        .case_insensitive(flag_of(input, "ignore_case", false))
+        .size_limit(PATTERN_BYTES_MAX)
+        .build()
+        .map_err(|error| invalid(format!("the pattern is not right: {error}")))
+}
+
+fn find(input: &Value) -> Result<Value, Failure> {
+    let text = text_of(input, "text");
+    let pattern = pattern(input, text_of(input, "pattern"))?;
+    let max = usize::try_from(number_of(input, "max", MATCHES_MAX)).unwrap_or(usize::MAX);
+    let mut matches = Vec::new();
+    let (mut byte, mut at) = (0, 0);
+    for captures in pattern.captures_iter(text).take(max) {
+        let Some(whole) = captures.get(0) else {
+            continue;
+        };
+        at += text[byte..whole.start()].chars().count();
+        byte = whole.start();
+        matches.push(found(&pattern, &captures, whole.as_str(), at));
+    }
+    Ok(json!({ "found": !matches.is_empty(), "matches": matches }))
+}
+
+fn found(pattern: &Regex, captures: &Captures<'_>, text: &str, at: usize) -> Value {
+    let group =
+        |group: Option<regex::Match<'_>>| group.map_or(Value::Null, |group| group.as_str().into());
+    let groups: Vec<Value> = captures.iter().skip(1).map(group).collect();
+    let names = pattern.capture_names().flatten();
+    let named: Map<String, Value> = names
+        .map(|name| (name.to_owned(), group(captures.name(name))))
+        .collect();
+    json!({ "text": text, "at": at, "groups": groups, "named": named })
+}
+
+fn replace(input: &Value) -> Result<Value, Failure> {
+    let (text, find, with) = (
+        text_of(input, "text"),
+        text_of(input, "find"),
+        text_of(input, "with"),
+    );
+    let regex = flag_of(input, "regex", false);
+    if !regex && !flag_of(input, "ignore_case", false) {
+        return Ok(
+            json!({ "text": text.replace(find, with), "count": text.matches(find).count() }),
+        );
+    }
+    let quoted = regex::escape(find);
+    let pattern = pattern(input, if regex { find } else { &quoted })?;
+    let count = pattern.find_iter(text).count();
+    let new = if regex {
+        pattern.replace_all(text, with)
+    } else {
+        pattern.replace_all(text, regex::NoExpand(with))
+    };
+    Ok(json!({ "text": new, "count": count }))
+}
+
+fn chunk(input: &Value) -> Result<Value, Failure> {
+    let text = text_of(input, "text");
+    let number = |field: &str| usize::try_from(number_of(input, field, 0)).unwrap_or(usize::MAX);
+    let (size, overlap) = (number("size"), number("overlap"));
+    if overlap >= size {
+        return Err(invalid(format!(
+            "`overlap` ({overlap}) must be smaller than `size` ({size})"
+        )));
+    }
+    // Where each unit begins; the end of the text closes the last one.
+    let mut starts: Vec<usize> = match text_of(input, "by") {
+        "words" => word_starts(text),
+        "lines" => text
+            .split_inclusive('\n')
+            .scan(0, |at, line| Some(std::mem::replace(at, *at + line.len())))
+            .collect(),
+        _ => text.char_indices().map(|(at, _)| at).collect(),
+    };
+    let units = starts.len();
+    starts.push(text.len());
+    let mut chunks = Vec::new();
+    let mut from = 0;
+    while from < units {
+        let to = (from + size).min(units);
+        chunks.push(&text[starts[from]..starts[to]]);
+        if to == units {
+            break;
+        }
+        from = to - overlap;
+    }
+    Ok(json!({ "chunks": chunks }))
+}
+
+/// Beginnings of words; the blanks after a word are its own, blanks before the first word the first word's.
+fn word_starts(text: &str) -> Vec<usize> {
+    let mut starts = Vec::new();
+    let mut blank = true;
+    for (at, c) in text.char_indices() {
+        if blank && !c.is_whitespace() {
+            starts.push(at);
+        }
+        blank = c.is_whitespace();
+    }
+    match starts.first_mut() {
+        Some(first) => *first = 0,
+        None if !text.is_empty() => starts.push(0),
+        None => {}
+    }
+    starts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_without_their_overlaps_are_the_text() {
+        let text = "  eins zwei\n  drei vier fünf\n";
+        for by in ["chars", "words", "lines"] {
+            let chunks = chunk(&json!({ "text": text, "size": 2, "by": by })).unwrap();
+            let joined: String = chunks["chunks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|part| part.as_str().unwrap())
+                .collect();
+            assert_eq!(joined, text, "{by}");
+        }
+        let input = json!({ "text": "a b c d", "size": 2, "overlap": 1, "by": "words" });
+        assert_eq!(
+            chunk(&input),
+            Ok(json!({ "chunks": ["a b ", "b c ", "c d"] }))
+        );
+    }
+
+    #[test]
+    fn a_match_gives_groups_names_and_its_place_in_characters() {
+        let input = json!({ "text": "ä 12 x7", "pattern": "(?<letter>[a-z])?(\\d+)" });
+        let matches = json!([
+            { "text": "12", "at": 2, "groups": [null, "12"], "named": { "letter": null } },
+            { "text": "x7", "at": 5, "groups": ["x", "7"], "named": { "letter": "x" } },
+        ]);
+        assert_eq!(
+            find(&input),
+            Ok(json!({ "found": true, "matches": matches }))
+        );
+    }
+
+    #[test]
+    fn plain_replacement_takes_signs_literally() {
+        let input = json!({ "text": "a.b A.B", "find": "a.b", "with": "$1", "ignore_case": true });
+        assert_eq!(replace(&input), Ok(json!({ "text": "$1 $1", "count": 2 })));
+    }
+
+    #[test]
+    fn an_overlap_as_large_as_the_size_is_refused() {
+        let input = json!({ "text": "abc", "size": 2, "overlap": 2 });
+        assert_eq!(
+            chunk(&input),
+            Err(invalid("`overlap` (2) must be smaller than `size` (2)"))
+        );
+    }
+}

@@ -186,12 +186,7 @@ impl State {
                 self.extra(*node).returned = Some(value);
             }
             Event::FinallyStarted { node } => self.add_block(*node, Role::Finally, Slot::Finally),
-            Event::Armed { node, request } => self.armed.push(Armed {
-                node: *node,
-                request: request.clone(),
-                inherited: false,
-                progress: Undo::Standing,
-            }),
+            Event::Armed { node, request } => self.arm(*node, request),
             Event::CompensationStarted { node } => self.compensation_started(*node),
             Event::CompensationFinished { node, done } => {
                 let progress = if *done { Undo::Done } else { Undo::GivenUp };
@@ -650,6 +645,21 @@ impl State {
         }
     }
 
+    /// One effect of a step is compensated, however many attempts it took: the latest that may have taken place.
+    fn arm(&mut self, node: Node, request: &Val) {
+        let standing = |armed: &&mut Armed| armed.node == node && armed.progress == Undo::Standing;
+        if let Some(armed) = self.armed.iter_mut().find(standing) {
+            armed.request = request.clone();
+            return;
+        }
+        self.armed.push(Armed {
+            node,
+            request: request.clone(),
+            inherited: false,
+            progress: Undo::Standing,
+        });
+    }
+
     fn compensation_started(&mut self, node: Node) {
         self.armed_mut(node).progress = Undo::Running;
         let step = self
@@ -911,6 +921,7 @@ impl State {
         self.queued.remove(&node);
         let now = self.now;
         let until = now.saturating_add(self.graph.step(self.node(node).step).leaf.timeout);
+        let turn = self.turn + 1;
         let extra = self.extra(node);
         assert_eq!(
             number,
@@ -925,6 +936,7 @@ impl State {
             number,
             effect,
             started: now,
+            turn,
             until,
             reserved,
             stopping: None,
@@ -1039,7 +1051,7 @@ impl State {
             Role::Step if activation.slot == Slot::Main => {
                 let own = self.written(node).budget;
                 match &self.graph.step(activation.step).kind {
-                    Kind::Flow(call) => own.or(self.graph.flow(call.flow).budget),
+                    Kind::Flow(call) => own.or_else(|| self.graph.flow(call.flow).budget),
                     _ => own,
                 }
             }

@@ -11,6 +11,9 @@ use super::state::{Activation, Phase, Role, Slot, State, Task};
 use crate::event::{Node, Reject, Settled, Skip};
 use crate::graph::{BodyId, DepKind, Gate, Graph, Join, Kind, OnUncertain, StepDef, StepId};
 
+/// Children of a scope by name.
+type Kids = Vec<(Arc<str>, Node)>;
+
 /// Which step of the new graph an old one is.
 struct Pairs<'g> {
     old: &'g Graph,
@@ -184,7 +187,7 @@ impl State {
     /// Goes on under another graph: part of folding `graph_edited`.
     pub(super) fn adopt(&mut self, graph: Arc<Graph>) {
         let pairs = Pairs::of(&self.graph, &graph).steps;
-        let kids: Vec<(Node, Vec<(Arc<str>, Node)>)> = (0..self.nodes.len() as Node)
+        let kids: Vec<(Node, Kids)> = (0..self.nodes.len() as Node)
             .filter(|node| self.node(*node).phase == Phase::Open)
             .filter_map(|owner| {
                 let names = self.graph.body(self.body_of(owner)?).steps.iter();

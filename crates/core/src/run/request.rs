@@ -30,7 +30,7 @@ pub(super) fn render(state: &State, node: Node, _attempt: Attempt) -> Result<Ren
     let env = Env::of(state, node);
     let request = match compensation(state, node) {
         Some(request) => request,
-        None => request(state, &env, step)?,
+        None => request(&env, step)?,
     };
     let mut permits = Vec::with_capacity(step.leaf.concurrency.len());
     for limit in &step.leaf.concurrency {
@@ -66,7 +66,7 @@ fn compensation(state: &State, node: Node) -> Option<Request> {
 }
 
 /// Renders the request of a step from a place in the run.
-pub(super) fn request(state: &State, env: &Env<'_>, step: &StepDef) -> Result<Request, EvalError> {
+pub(super) fn request(env: &Env<'_>, step: &StepDef) -> Result<Request, EvalError> {
     match &step.kind {
         Kind::Model(model) => model_request(env, step, model),
         Kind::Tool(tool) => Ok(Request::Tool {
@@ -74,10 +74,7 @@ pub(super) fn request(state: &State, env: &Env<'_>, step: &StepDef) -> Result<Re
             input: env.value(&tool.with)?,
         }),
         Kind::Run(run) => run_request(env, step, run),
-        other => {
-            let _: &State = state;
-            unreachable!("`{}` has no request", other.name())
-        }
+        other => unreachable!("`{}` has no request", other.name()),
     }
 }
 
@@ -89,18 +86,18 @@ fn model_request(env: &Env<'_>, step: &StepDef, model: &Model) -> Result<Request
     if let Some(system) = &model.system {
         push("system", env.text(system)?.into());
     }
-    if let Some(examples) = &model.examples {
-        if let Value::Array(examples) = env.value(examples)?.json() {
-            for example in examples {
-                push("user", plain(&example["input"]));
-                push("assistant", plain(&example["output"]));
-            }
+    if let Some(examples) = &model.examples
+        && let Value::Array(examples) = env.value(examples)?.json()
+    {
+        for example in examples {
+            push("user", plain(&example["input"]));
+            push("assistant", plain(&example["output"]));
         }
     }
-    if let Some(given) = &model.messages {
-        if let Value::Array(given) = env.value(given)?.into_json() {
-            messages.extend(given.into_iter().map(Val::new));
-        }
+    if let Some(given) = &model.messages
+        && let Value::Array(given) = env.value(given)?.into_json()
+    {
+        messages.extend(given.into_iter().map(Val::new));
     }
     if let Some(prompt) = &model.prompt {
         let text = env.text(prompt)?;

@@ -206,6 +206,8 @@ pub(super) struct Flight {
     pub(super) number: u32,
     pub(super) effect: Effect,
     pub(super) started: Millis,
+    /// The turn that started it.
+    pub(super) turn: u64,
     /// When the engine stops it.
     pub(super) until: Millis,
     pub(super) reserved: Usage,

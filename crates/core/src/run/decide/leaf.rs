@@ -8,7 +8,7 @@ use crate::event::{Attempt, Command, Datum, Event, Node, Stop, Topic};
 use crate::graph::{OnUncertain, StepDef};
 use crate::run::env::Env;
 use crate::run::request::{Rendered, render};
-use crate::run::state::Slot;
+use crate::run::state::{Flight, Slot};
 use crate::value::Val;
 
 /// Whether money and tokens allow an attempt.
@@ -203,11 +203,20 @@ impl Turning<'_> {
             .is_some_and(|extra| extra.stopping.is_some())
     }
 
-    /// Ends all attempts under way as lost.
-    pub(super) fn lose_attempts(&mut self, message: &str) {
+    /// Ends attempts under way as lost.
+    pub(super) fn lose_attempts(&mut self, message: &str, is_lost: impl Fn(&Flight) -> bool) {
         let flights: Vec<Node> = self.state.flights.iter().copied().collect();
         for node in flights {
-            let Some(number) = self.flight_number(node) else {
+            let flight = self
+                .state
+                .node(node)
+                .extra
+                .as_ref()
+                .and_then(|extra| extra.flight.as_ref());
+            let Some(number) = flight
+                .filter(|flight| is_lost(flight))
+                .map(|flight| flight.number)
+            else {
                 continue;
             };
             let outcome = Outcome::unknown(Failure::new(ErrorClass::Crashed, message));
@@ -540,7 +549,7 @@ impl Turning<'_> {
         };
         let env = Env::of(self.state, node).with(overlay);
         // A request that cannot be rendered becomes a question to a person when its time comes.
-        let request = super::super::request::request(self.state, &env, graph.step(compensate)).ok();
+        let request = super::super::request::request(&env, graph.step(compensate)).ok();
         let request =
             request.map(|request| serde_json::to_value(request).expect("requests are plain data"));
         self.emit(Event::Armed {

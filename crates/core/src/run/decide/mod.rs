@@ -24,7 +24,6 @@ mod value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::request::Rendered;
 use super::state::{Phase, Role, Slot, State, Task};
 use crate::effect::{ErrorClass, Failure};
 use crate::event::{Command, Datum, Event, Input, Node, Reject, Settled, Skip};
@@ -187,22 +186,29 @@ impl Turning<'_> {
     fn recover(&mut self, epoch: u64) {
         self.permits.clear();
         self.emit(Event::Recovered { epoch });
-        self.lose_attempts("the engine stopped while the attempt was under way");
-        let queued: Vec<Node> = self.state.queued.iter().copied().collect();
-        for node in queued {
-            self.resume_leaf(node);
-        }
+        self.lose_attempts("the engine stopped while the attempt was under way", |_| {
+            true
+        });
+        self.resume_queued();
     }
 
-    /// A continuation of a prefix: attempts that were open at the cut are not this run's.
+    /// A continuation of a prefix. Attempts that the last turn of the prefix started are this run's to carry out, under
+    /// keys of its own; those that were under way before the cut belong to the other run and are lost here.
     pub(super) fn fork(&mut self, run: Arc<str>, from: Arc<str>, turn: u64) {
         self.emit(Event::Forked { run, from, turn });
-        self.lose_attempts("the attempt was under way at the turn that the run was forked at");
+        self.lose_attempts(
+            "the attempt was under way at the turn that the run was forked at",
+            |flight| flight.turn < turn,
+        );
+        self.resume_queued();
+        self.drain();
+    }
+
+    fn resume_queued(&mut self) {
         let queued: Vec<Node> = self.state.queued.iter().copied().collect();
         for node in queued {
             self.resume_leaf(node);
         }
-        self.drain();
     }
 
     fn edit(
@@ -267,6 +273,3 @@ impl Turning<'_> {
         self.state.node(node).slot
     }
 }
-
-/// What was rendered for a leaf, or why it cannot start.
-pub(super) type RenderResult = Result<Rendered, EvalError>;

@@ -1,6 +1,10 @@
 //! The semantics, one fact a test, each under the checks of [`world`].
 
 mod effects;
+mod forks;
 mod graph;
+mod ladder;
+mod money;
+mod random;
 mod scopes;
 mod world;

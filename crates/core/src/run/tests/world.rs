@@ -19,6 +19,8 @@ use crate::value::Val;
 pub(super) enum Does {
     Value(Value),
     Fails(Fate, ErrorClass),
+    /// A value, and what it used.
+    Costs(Value, crate::effect::Usage),
     /// Never ends by itself; an abort ends it as `Unknown`.
     Hangs,
 }
@@ -28,6 +30,7 @@ pub(super) type Script = Box<dyn Fn(&Job) -> Does>;
 pub(super) struct World {
     pub(super) run: Run,
     pub(super) graph: Arc<Graph>,
+    graphs: BTreeMap<Arc<str>, Arc<Graph>>,
     pub(super) now: Millis,
     pub(super) log: Vec<Turn>,
     /// `(path, attempt)` of every start, in order.
@@ -85,13 +88,28 @@ pub(super) fn echo(job: &Job) -> Does {
 
 impl World {
     pub(super) fn new(yaml: &str, input: Value, script: Script) -> Self {
+        Self::with_terms(yaml, input, script, Terms::default())
+    }
+
+    pub(super) fn with_terms(yaml: &str, input: Value, script: Script, terms: Terms) -> Self {
         let graph = compile(yaml);
-        let run = Run::new("r1".into(), graph.clone(), Terms::default());
-        let mut world = Self {
+        let run = Run::new("r1".into(), graph.clone(), terms);
+        let mut world = Self::around(run, graph, Vec::new(), script);
+        world
+            .input(Input::Start {
+                input: input.into(),
+            })
+            .expect("the input fits");
+        world
+    }
+
+    fn around(run: Run, graph: Arc<Graph>, log: Vec<Turn>, script: Script) -> Self {
+        Self {
             run,
+            graphs: BTreeMap::from([(graph.hash.clone(), graph.clone())]),
             graph,
             now: 1_000_000,
-            log: Vec::new(),
+            log,
             started: Vec::new(),
             effects: Vec::new(),
             open: VecDeque::new(),
@@ -99,13 +117,38 @@ impl World {
             permits: Permits::default(),
             script,
             youngest_first: false,
-        };
-        world
-            .input(Input::Start {
-                input: input.into(),
-            })
-            .expect("the input fits");
-        world
+        }
+    }
+
+    /// A new run on the first turns of this one.
+    pub(super) fn fork(&self, turns: usize, id: &str) -> Self {
+        let log = self.log[..turns].to_vec();
+        let mut run = Run::replay(&log, &mut |hash| self.graph_of(hash)).expect("the prefix folds");
+        let handled = run.fork(self.now, id.into()).expect("the prefix is live");
+        let mut forked = Self::around(run, self.graph.clone(), log, Box::new(echo));
+        forked.now = self.now;
+        forked.log.extend(handled.turn);
+        for command in forked.run.outstanding() {
+            forked.obey(command);
+        }
+        forked.check();
+        forked
+    }
+
+    pub(super) fn set_script(&mut self, script: Script) {
+        self.script = script;
+    }
+
+    /// Makes a graph known for replays.
+    pub(super) fn knows(&mut self, graph: &Arc<Graph>) {
+        self.graphs.insert(graph.hash.clone(), graph.clone());
+    }
+
+    fn graph_of(&self, hash: &str) -> Result<Arc<Graph>, String> {
+        self.graphs
+            .get(hash)
+            .cloned()
+            .ok_or_else(|| "unknown".to_owned())
     }
 
     /// Runs until nothing moves by itself.
@@ -156,10 +199,16 @@ impl World {
         }
     }
 
-    /// The promises of the machine, after every turn.
+    /// The promises of the machine, after every turn (long runs: after every few, since it folds the whole log).
     fn check(&self) {
-        let graph = self.graph.clone();
-        let replayed = Run::replay(&self.log, &mut |_| Ok(graph.clone())).expect("the log folds");
+        if self.run.last_turn() > CHECKED_EACH
+            && !self.run.last_turn().is_multiple_of(CHECK_STRIDE)
+            && !self.run.is_final()
+        {
+            return;
+        }
+        let replayed =
+            Run::replay(&self.log, &mut |hash| self.graph_of(hash)).expect("the log folds");
         assert_eq!(
             replayed.portrait(),
             self.run.portrait(),
@@ -168,13 +217,30 @@ impl World {
         if !self.run.is_final() {
             assert!(
                 !self.run.waits_on().is_empty(),
-                "a live run waits for something: {:#?}",
-                self.run.portrait()
+                "a live run waits for something:
+{}",
+                self.story()
             );
         }
         let text = serde_json::to_string(&self.log).expect("turns are plain data");
         let read: Vec<Turn> = serde_json::from_str(&text).expect("a written log reads");
         assert_eq!(read, self.log, "a log survives being written and read");
+    }
+
+    /// The log, an event a line.
+    pub(super) fn story(&self) -> String {
+        let events = self
+            .log
+            .iter()
+            .flat_map(|turn| turn.events.iter().map(move |event| (turn.turn, event)));
+        events
+            .map(|(turn, event)| {
+                format!(
+                    "{turn}: {}\n",
+                    serde_json::to_string(event).expect("events are plain data")
+                )
+            })
+            .collect()
     }
 
     /// One move of the world: a grant, a completion, or the clock. False when only people can move it.
@@ -254,6 +320,11 @@ impl World {
                     Outcome::unknown(Failure::new(ErrorClass::Cancelled, "stopped"))
                 }
                 Does::Hangs => continue,
+                Does::Costs(value, usage) => {
+                    self.effects
+                        .push((job.path.to_string(), job.key.to_string()));
+                    Outcome::done(value.into()).with_usage(usage)
+                }
                 Does::Value(value) => {
                     self.effects
                         .push((job.path.to_string(), job.key.to_string()));
@@ -284,8 +355,7 @@ impl World {
 
     /// `kill -9`, and a new owner: open attempts are lost with what they did not report.
     pub(super) fn crash(&mut self) {
-        let graph = self.graph.clone();
-        self.run = Run::replay(&self.log, &mut |_| Ok(graph.clone())).expect("the log folds");
+        self.run = Run::replay(&self.log, &mut |hash| self.graph_of(hash)).expect("the log folds");
         self.open.clear();
         self.aborted.clear();
         self.permits = Permits::default();
@@ -386,6 +456,9 @@ impl World {
     }
 }
 
+/// Turns that are checked each, and after how many more again.
+const CHECKED_EACH: u64 = 8;
+const CHECK_STRIDE: u64 = 5;
 /// More moves than any test needs.
 const STEPS_MAX: u32 = 20_000;
 

@@ -1,0 +1,116 @@
+//! Budgets: reserved before, settled after, under any interleaving and over a crash.
+
+use serde_json::json;
+
+use super::world::{Does, World, echo};
+use crate::effect::{ErrorClass, Usage};
+use crate::port::Job;
+use crate::run::{Price, Terms};
+
+fn priced(yaml: &str) -> World {
+    let mut terms = Terms::default();
+    // One output token costs 1,500 micro-dollars; prompts are free.
+    terms.models.insert(
+        "m".into(),
+        Price {
+            input_microusd_per_mtok: 0,
+            output_microusd_per_mtok: 1_500_000_000,
+        },
+    );
+    World::with_terms(yaml, json!({}), Box::new(costly), terms)
+}
+
+fn costly(job: &Job) -> Does {
+    match echo(job) {
+        Does::Value(value) => Does::Costs(
+            value,
+            Usage {
+                output_tokens: 100,
+                cost_microusd: 150_000,
+                ..Usage::default()
+            },
+        ),
+        other => other,
+    }
+}
+
+const FIVE: &str = "
+ravel: 1
+name: five
+budget: { usd: 0.45 }
+steps:
+  calls:
+    for_each: range(5) | list
+    as: i
+    tolerate: 5
+    steps: { call: { model: m, prompt: 'n {{ i }}', max_tokens: 100 } }
+    output: '{{ i }}'
+output: '{{ calls }}'
+";
+
+#[test]
+fn five_calls_under_a_budget_for_three_spend_what_three_cost() {
+    let mut world = priced(FIVE);
+    world.drive();
+    assert_eq!(world.output(), json!([0, 1, 2]));
+    assert_eq!(world.run.usage().cost_microusd, 450_000);
+    let failed: Vec<_> = world
+        .run
+        .nodes()
+        .filter(|view| view.kind == "model" && view.state == "failed")
+        .filter_map(|view| view.error)
+        .map(|error| error.class)
+        .collect();
+    assert_eq!(
+        failed,
+        [ErrorClass::BudgetExceeded, ErrorClass::BudgetExceeded]
+    );
+}
+
+#[test]
+fn a_lost_call_is_booked_at_its_reservation() {
+    let mut world = priced(FIVE);
+    assert_eq!(world.open_paths().len(), 3);
+    world.crash();
+    // Three reservations are booked as spent: nothing is left to try again with.
+    world.drive();
+    assert_eq!(world.run.usage().cost_microusd, 450_000);
+    assert_eq!(world.effects.len(), 0);
+}
+
+#[test]
+fn a_call_waits_while_reservations_may_be_given_back() {
+    let mut world = priced(&FIVE.replace("usd: 0.45", "usd: 0.50"));
+    assert_eq!(world.open_paths().len(), 3);
+    assert!(
+        world
+            .run
+            .waits_on()
+            .iter()
+            .any(|wait| matches!(wait, crate::event::Wait::Budget { .. }))
+    );
+    world.drive();
+    assert_eq!(world.run.usage().cost_microusd, 450_000);
+}
+
+#[test]
+fn active_time_is_budgeted_without_people_and_waits() {
+    let mut world = World::new(
+        "
+ravel: 1
+name: timed
+budget: { time: 1m }
+steps:
+  pause: { wait: 1h }
+  ask: { after: [pause], human: { ask: 'Well?', form: { ok: boolean }, deadline: 1h, on_deadline: { ok: true } } }
+  slow: { after: [ask], tool: test.slow, with: {}, effect: read, timeout: 10m }
+",
+        json!({}),
+        Box::new(|_| Does::Hangs),
+    );
+    world.drive();
+    assert_eq!(
+        (world.error_class(), world.now - 1_000_000),
+        (Some(ErrorClass::BudgetExceeded), 2 * 3_600_000 + 60_000)
+    );
+}

@@ -153,7 +153,7 @@ impl State {
                 node,
                 value: _,
                 by: _,
-            } => self.close_question(*node, question),
+            } => self.answered(*node, question),
             Event::SignalReceived { name, value, id } => {
                 self.inbox.entry(name.clone()).or_default().push_back(Mail {
                     value: value.clone(),
@@ -626,6 +626,15 @@ impl State {
         self.extra(node).question = Some(question.clone());
     }
 
+    /// An answered leaf whose effect was uncertain wants to go on.
+    fn answered(&mut self, node: Node, question: &Arc<str>) {
+        let topic = self.questions.get(question).map(|open| open.topic);
+        self.close_question(node, question);
+        if topic == Some(Topic::Uncertain) {
+            self.queued.insert(node);
+        }
+    }
+
     fn close_question(&mut self, node: Node, question: &Arc<str>) {
         if let Some(open) = self.questions.shift_remove(question)
             && let Some(until) = open.until
@@ -741,7 +750,11 @@ impl State {
                     self.tell_dependents(parent, position, state);
                 }
             }
-            Slot::Gate(_) | Slot::Check(_) | Slot::Handler | Slot::Finally | Slot::Compensation => {
+            Slot::Check(_) => {
+                self.extra(parent).aux = None;
+                self.queued.insert(parent);
+            }
+            Slot::Gate(_) | Slot::Handler | Slot::Finally | Slot::Compensation => {
                 self.extra(parent).aux = None;
             }
         }

@@ -405,7 +405,7 @@ impl Run {
         let mut inbox = inbox.clone();
         inbox.retain(|_, queue| !queue.is_empty());
         format!(
-            "{:#?}",
+            "{:?}",
             (
                 id,
                 version,

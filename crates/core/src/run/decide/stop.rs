@@ -19,11 +19,9 @@ impl Turning<'_> {
     }
 
     fn stop_leaf(&mut self, node: Node, why: Stop) {
+        let asked = self.asks_about_effect(node);
         let extra = self.state.extra(node);
-        let (aux, uncertain) = (
-            extra.aux,
-            extra.uncertain.is_some() && extra.question.is_some(),
-        );
+        let aux = extra.aux;
         if let Some(flight) = &extra.flight {
             let number = flight.number;
             if flight
@@ -50,7 +48,7 @@ impl Turning<'_> {
             }
             return;
         }
-        if uncertain || in_catch {
+        if asked || in_catch {
             return self.emit(Event::Stopping { node, why });
         }
         match why {
@@ -59,6 +57,18 @@ impl Turning<'_> {
                 self.emit(Event::Stopping { node, why })
             }
         }
+    }
+
+    /// A question about an effect stays open whatever is cut short around it.
+    fn asks_about_effect(&self, node: Node) -> bool {
+        let question = self
+            .state
+            .node(node)
+            .extra
+            .as_ref()
+            .and_then(|extra| extra.question.as_ref());
+        let open = question.and_then(|question| self.state.questions.get(question));
+        open.is_some_and(|open| open.topic != crate::event::Topic::Human)
     }
 
     fn stop_scope(&mut self, node: Node, why: Stop) {

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt;
 use ravel_core::effect::{ErrorClass, Failure, Outcome};
 use ravel_core::event::{Attempt, Stop};
-use ravel_core::port::{Executor, Job, Report, Request};
+use ravel_core::port::{Executor, Job, ModelRequest, Report, Request};
 use ravel_core::value::Val;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -349,25 +349,34 @@ impl Shared {
                 None => internal("a tool was lost"),
                 Some(tool) => self.call(tool, job, input, abort).await,
             },
-            Request::Model(request) => {
-                let call = model::Call {
-                    request,
-                    key: &job.key,
-                    stream: job.stream.as_deref(),
-                };
-                let mut sink = Sink {
-                    live,
-                    field: job.stream.as_deref(),
-                    scrubber: self.secrets.stream(),
-                };
-                let outcome = self
-                    .models
-                    .call(call, async { stopped(abort.wait().await) }, &mut sink)
-                    .await;
-                sink.finish();
-                outcome
-            }
+            Request::Model(request) => self.ask(job, request, abort, live).await,
         }
+    }
+
+    async fn ask(&self, job: &Job, request: &ModelRequest, abort: &Abort, live: &Live) -> Outcome {
+        if request
+            .messages
+            .iter()
+            .any(|message| secret::value_has_mark(message.json()))
+        {
+            return Outcome::not_done(secret::misplaced("the prompt"));
+        }
+        let call = model::Call {
+            request,
+            key: &job.key,
+            stream: job.stream.as_deref(),
+        };
+        let mut sink = Sink {
+            live,
+            field: job.stream.as_deref(),
+            scrubber: self.secrets.stream(),
+        };
+        let outcome = self
+            .models
+            .call(call, async { stopped(abort.wait().await) }, &mut sink)
+            .await;
+        sink.finish();
+        outcome
     }
 
     async fn call(&self, tool: &Tool, job: &Job, input: &Val, abort: &Abort) -> Outcome {

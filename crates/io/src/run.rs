@@ -128,7 +128,9 @@ impl Runner {
             End::Refused(why, text) => Outcome::not_done(refusal(why, text)),
             End::Lost(begun) => {
                 // Its supervisor cannot do it any more.
-                tokio::task::block_in_place(|| pids::end_record(&job.run, &prepared.order.record));
+                tokio::task::block_in_place(|| {
+                    pids::end_record(&self.root, &job.run, &prepared.order.record)
+                });
                 lost(begun, abort)
             }
             End::Ended(ended) => tokio::task::block_in_place(|| {
@@ -475,12 +477,13 @@ fn confinement(
     let home = var("HOME").map(PathBuf::from);
     let mut writable = vec![own.to_path_buf(), scratch.to_path_buf()];
     writable.extend((cwd != own).then(|| cwd.to_path_buf()));
+    let name = words.first().map_or("", String::as_str);
     let readable = match request.sandbox {
-        Sandbox::Strict => {
-            let name = words.first().map_or("", String::as_str);
+        // A program may be installed in a hidden folder of the home.
+        Sandbox::Workspace | Sandbox::Strict => {
             program::installation(name, var("PATH").unwrap_or_default(), home.as_deref())
         }
-        Sandbox::None | Sandbox::Workspace => Vec::new(),
+        Sandbox::None => Vec::new(),
     };
     Confinement {
         level: request.sandbox,

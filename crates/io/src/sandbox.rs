@@ -66,7 +66,7 @@ pub(crate) struct Confinement {
     pub(crate) home: Option<PathBuf>,
     /// Directories that it may change.
     pub(crate) writable: Vec<PathBuf>,
-    /// What it may read under `strict`, besides the system's.
+    /// What it may read besides: the program's own installation.
     pub(crate) readable: Vec<PathBuf>,
 }
 
@@ -75,23 +75,17 @@ pub(crate) struct Confinement {
 /// # Errors
 /// One sentence for people: what the kernel lacks.
 pub(crate) fn confine(order: &Confinement) -> Result<(), String> {
-    let program = match order.level {
+    let (mut reads, filter) = match order.level {
         Sandbox::None => return Ok(()),
         Sandbox::Workspace => {
-            restrict(
-                &paths::workspace_reads(Path::new("/"), order.home.as_deref()),
-                &order.writable,
-            )?;
-            syscalls::workspace_program()?
+            let reads = paths::workspace_reads(Path::new("/"), order.home.as_deref());
+            (reads, syscalls::workspace_program()?)
         }
-        Sandbox::Strict => {
-            let mut reads = paths::strict_reads();
-            reads.extend(order.readable.iter().cloned());
-            restrict(&reads, &order.writable)?;
-            syscalls::strict_program()?
-        }
+        Sandbox::Strict => (paths::strict_reads(), syscalls::strict_program()?),
     };
-    seccompiler::apply_filter(&program)
+    reads.extend(order.readable.iter().cloned());
+    restrict(&reads, &order.writable)?;
+    seccompiler::apply_filter(&filter)
         .map_err(|error| format!("the kernel refuses the seccomp filter: {error}"))
 }
 

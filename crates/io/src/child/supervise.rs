@@ -70,6 +70,13 @@ fn watch(
 ) -> io::Result<Message> {
     let pid = i32::try_from(child.id()).map_err(io::Error::other)?;
     record(order, pid)?;
+    // An engine that died since may already have a successor that swept: it must not meet a program that begins now.
+    if is_gone(engine)? {
+        return Ok(Message::Refused {
+            why: Refusal::Internal,
+            text: "the engine is gone".to_owned(),
+        });
+    }
     send(stage, order)?;
     // The stage answers only to refuse; its socket closes when it turns into the program.
     if let Some(refusal) = receive::<Message>(stage)? {
@@ -128,14 +135,28 @@ fn ends_by_itself(engine: &UnixStream, program: &OwnedFd) -> io::Result<bool> {
         if !fds[0].revents().is_empty() {
             return Ok(true);
         }
-        if !fds[1].revents().is_empty() {
-            // The engine never speaks again after its order: anything readable is the end of the connection.
-            let mut reader = engine;
-            if reader.read(&mut [0_u8; 1]).unwrap_or(0) == 0 {
-                return Ok(false);
-            }
+        if !fds[1].revents().is_empty() && closed(engine) {
+            return Ok(false);
         }
     }
+}
+
+/// True when the engine has closed the connection, without waiting.
+fn is_gone(engine: &UnixStream) -> io::Result<bool> {
+    let mut fds = [PollFd::from_borrowed_fd(engine.as_fd(), PollFlags::IN)];
+    let ready = poll(
+        &mut fds,
+        Some(&Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        }),
+    )?;
+    Ok(ready > 0 && closed(engine))
+}
+
+/// The engine never speaks again after its order: what can be read is the end of the connection.
+fn closed(mut engine: &UnixStream) -> bool {
+    engine.read(&mut [0_u8; 1]).unwrap_or(0) == 0
 }
 
 fn wait_for_end(program: &OwnedFd, most: Duration) -> io::Result<bool> {

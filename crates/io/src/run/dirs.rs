@@ -80,13 +80,18 @@ pub(crate) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// The scratch folder of a process.
+pub(crate) fn scratch(root: &Path, token: &str) -> PathBuf {
+    root.join("tmp").join(token)
+}
+
 /// A folder that is removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new(root: &Path, token: &str) -> io::Result<Self> {
-        let folder = root.join("tmp").join(token);
+        let folder = scratch(root, token);
         fs::create_dir_all(&folder)?;
         Ok(Self(folder.canonicalize()?))
     }

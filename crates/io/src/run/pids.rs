@@ -71,19 +71,21 @@ pub(crate) fn sweep(root: &Path, run: &str) {
         return;
     };
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        end_record(run, &path);
+        end_record(root, run, &path);
     }
     let _ = fs::remove_dir(folder);
 }
 
-/// Ends the processes of one record and removes it.
-pub(crate) fn end_record(run: &str, path: &Path) {
-    // What cannot be read is the unfinished part of a record, whose program never began. Processes of an earlier boot
-    // are gone with it.
-    if let (Ok(record), Ok(boot)) = (Record::read(path), proc::boot())
-        && record.boot == boot
-    {
-        end(run, &record);
+/// Ends the processes of one record and removes it and their scratch folder.
+pub(crate) fn end_record(root: &Path, run: &str, path: &Path) {
+    // What cannot be read is the unfinished part of a record, whose program never began.
+    if let Ok(record) = Record::read(path) {
+        // Processes of an earlier boot are gone with it.
+        if proc::boot().is_ok_and(|boot| boot == record.boot) {
+            end(run, &record);
+        }
+        // Best effort: what stays is a few small files.
+        let _ = dirs::remove(&dirs::scratch(root, &record.token));
     }
     let _ = fs::remove_file(path);
 }

@@ -83,7 +83,7 @@ pub(super) fn text(path: &Path) -> io::Result<String> {
     path.to_str().map(str::to_owned).ok_or_else(not_text)
 }
 
-/// Where a program's own installation lies, for `strict`: the folder above its `bin`, when that is nobody's home.
+/// Where a program's own installation lies: the folder above its `bin`, when that is nobody's home.
 pub(super) fn installation(program: &str, path: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let is_file = |path: &PathBuf| path.is_file();
     let found = if program.contains('/') {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use ravel_core::effect::{Effect, ErrorClass, Failure, Outcome};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{Ask, Call, Context, Tool, number_of, text_of};
 use crate::abort::stopped;
@@ -27,29 +27,34 @@ pub(super) static ECHO: Tool = Tool {
 
 pub(super) static FAIL: Tool = Tool {
     name: "debug.fail",
-    doc: "Fails with a class of your choice, without having done anything.",
-    effect: Effect::Pure,
+    doc: "Fails with a class of your choice. `fate` says what is known about its effect: with `unknown`, the step becomes uncertain.",
+    effect: Effect::Once,
     input: || {
         json!({
             "type": "object",
             "properties": {
                 "class": { "enum": ErrorClass::ALL.map(ErrorClass::name), "default": "tool_error" },
                 "message": { "type": "string", "default": "failed as asked" },
+                "fate": { "enum": ["not_done", "done", "unknown"], "default": "not_done" },
             },
             "additionalProperties": false,
         })
     },
     output: || json!({}),
-    example: r#"{"class": "rate_limited", "message": "too fast"}"#,
-    call: Call::Inline(|input| {
-        let class = ErrorClass::from_name(text_of(input, "class")).unwrap_or(ErrorClass::ToolError);
-        let message = input
-            .get("message")
-            .and_then(Value::as_str)
-            .unwrap_or("failed as asked");
-        Err(Failure::new(class, message))
-    }),
+    example: r#"{"class": "rate_limited", "message": "too fast", "fate": "unknown"}"#,
+    call: Call::Task(fail),
 };
+
+fn fail<'a>(_: &'a Context, ask: Ask<'a>) -> BoxFuture<'a, Outcome> {
+    let class = ErrorClass::from_name(text_of(ask.input, "class")).unwrap_or(ErrorClass::ToolError);
+    let failure = Failure::new(class, text_of(ask.input, "message"));
+    let outcome = match text_of(ask.input, "fate") {
+        "unknown" => Outcome::unknown(failure),
+        "done" => Outcome::done_with(failure),
+        _ => Outcome::not_done(failure),
+    };
+    std::future::ready(outcome).boxed()
+}
 
 pub(super) static COUNT: Tool = Tool {
     name: "debug.count",

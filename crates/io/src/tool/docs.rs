@@ -13,9 +13,9 @@ pub fn reference() -> String {
     let mut page = String::from(INTRODUCTION);
     for tool in TOOLS {
         // Writing to a String cannot fail.
-        let _ = write!(
+        let _ = writeln!(
             page,
-            "| [`{}`](#{}) | {} | {} |\n",
+            "| [`{}`](#{}) | {} | {} |",
             tool.name,
             anchor(tool.name),
             effect(tool.effect),
@@ -65,7 +65,7 @@ fn section(tool: &Tool) -> String {
             };
             let note = schema.get("description").and_then(Value::as_str);
             let note = note.map_or_else(String::new, |note| format!("; {note}"));
-            let _ = write!(text, "| `{name}` | {} | {need}{note} |\n", kind(schema));
+            let _ = writeln!(text, "| `{name}` | {} | {need}{note} |", kind(schema));
         }
     } else {
         text.push_str("Takes any arguments.\n");

@@ -12,7 +12,7 @@ use rustix::fs::{AtFlags, Dir, FileType, statat};
 use serde_json::{Value, json};
 
 use super::json::object;
-use super::{Ask, Call, Context, Tool, flag_of, invalid, number_of, text_of};
+use super::{Ask, Call, Context, Fault, Tool, flag_of, invalid, number_of, text_of};
 use crate::files::FileValue;
 use crate::jail::{Kind, Refusal};
 
@@ -158,21 +158,21 @@ fn path_output() -> Value {
 fn blocking<'a>(
     context: &'a Context,
     ask: Ask<'a>,
-    work: fn(&Context, &Value) -> Result<Value, Outcome>,
+    work: fn(&Context, &Value) -> Result<Value, Fault>,
 ) -> BoxFuture<'a, Outcome> {
     async move {
         match tokio::task::block_in_place(|| work(context, ask.input)) {
             Ok(value) => Outcome::done(value.into()),
-            Err(outcome) => outcome,
+            Err(fault) => fault.into(),
         }
     }
     .boxed()
 }
 
 /// The outcome of a refusal: nothing was changed.
-fn refused(path: &str, refusal: Refusal) -> Outcome {
+fn refused(path: &str, refusal: Refusal) -> Fault {
     let failure = |class: ErrorClass, text: &str| Failure::new(class, format!("`{path}`: {text}"));
-    Outcome::not_done(match refusal {
+    Fault::not_done(match refusal {
         Refusal::Missing => failure(ErrorClass::NotFound, "there is no such file"),
         Refusal::Outside => failure(
             ErrorClass::PolicyDenied,
@@ -185,7 +185,7 @@ fn refused(path: &str, refusal: Refusal) -> Outcome {
     })
 }
 
-fn read(context: &Context, input: &Value) -> Result<Value, Outcome> {
+fn read(context: &Context, input: &Value) -> Result<Value, Fault> {
     exactly_one(input, &["path", "file"])?;
     let most = number_of(input, "max_bytes", READ_BYTES_MAX);
     let (path, file) = open(context, input)?;
@@ -205,14 +205,14 @@ fn read(context: &Context, input: &Value) -> Result<Value, Outcome> {
         .map_err(|error| refused(&path, error.into()))?;
     if bytes.len() as u64 > most {
         let text = format!("`{path}`: it is larger than {most} bytes (max_bytes)");
-        return Err(Outcome::done_with(
+        return Err(Fault::done(
             Failure::new(ErrorClass::InvalidOutput, text).with_code("too_large"),
         ));
     }
     let size = bytes.len();
     let not_text = |text: String| {
         let failure = Failure::new(ErrorClass::InvalidOutput, format!("`{path}`: {text}"));
-        Outcome::done_with(failure.with_code("not_text"))
+        Fault::done(failure.with_code("not_text"))
     };
     if text_of(input, "as") == "json" {
         let value: Value = serde_json::from_slice(&bytes)
@@ -225,7 +225,7 @@ fn read(context: &Context, input: &Value) -> Result<Value, Outcome> {
 }
 
 /// Refuses arguments that name none or several of these.
-fn exactly_one(input: &Value, names: &[&str]) -> Result<(), Outcome> {
+fn exactly_one(input: &Value, names: &[&str]) -> Result<(), Fault> {
     if names
         .iter()
         .filter(|name| input.get(**name).is_some())
@@ -234,17 +234,17 @@ fn exactly_one(input: &Value, names: &[&str]) -> Result<(), Outcome> {
     {
         return Ok(());
     }
-    Err(Outcome::not_done(invalid(format!(
+    Err(Fault::not_done(invalid(format!(
         "exactly one of these is needed: {}",
         names.join(", ")
     ))))
 }
 
 /// The file that is meant, and how it is called in messages.
-fn open(context: &Context, input: &Value) -> Result<(String, File), Outcome> {
+fn open(context: &Context, input: &Value) -> Result<(String, File), Fault> {
     if let Some(value) = input.get("file") {
         let Some(file) = FileValue::from_json(value) else {
-            return Err(Outcome::not_done(invalid("file: this is not a file value")));
+            return Err(Fault::not_done(invalid("file: this is not a file value")));
         };
         let opened = context
             .files
@@ -260,7 +260,7 @@ fn open(context: &Context, input: &Value) -> Result<(String, File), Outcome> {
     Ok((path.to_owned(), opened))
 }
 
-fn write(context: &Context, input: &Value) -> Result<Value, Outcome> {
+fn write(context: &Context, input: &Value) -> Result<Value, Fault> {
     exactly_one(input, &["text", "json", "file"])?;
     let path = text_of(input, "path");
     let mut source: Box<dyn Read> =
@@ -268,7 +268,7 @@ fn write(context: &Context, input: &Value) -> Result<Value, Outcome> {
             (Some(text), _) => Box::new(text.as_bytes()),
             (None, Some(value)) => {
                 let text = serde_json::to_string_pretty(value)
-                    .map_err(|error| Outcome::not_done(invalid(error.to_string())))?;
+                    .map_err(|error| Fault::not_done(invalid(error.to_string())))?;
                 Box::new(std::io::Cursor::new(text + "\n"))
             }
             (None, None) => Box::new(open(context, &json!({ "file": input.get("file") }))?.1),
@@ -283,7 +283,7 @@ fn write(context: &Context, input: &Value) -> Result<Value, Outcome> {
     Ok(json!({ "path": path, "bytes": bytes }))
 }
 
-fn append(context: &Context, input: &Value) -> Result<Value, Outcome> {
+fn append(context: &Context, input: &Value) -> Result<Value, Fault> {
     let path = text_of(input, "path");
     let mut file = context
         .jail
@@ -297,14 +297,14 @@ fn append(context: &Context, input: &Value) -> Result<Value, Outcome> {
 }
 
 /// A failure after something may have been written.
-fn half(path: &str, error: &std::io::Error) -> Outcome {
-    Outcome::unknown(Failure::new(
+fn half(path: &str, error: &std::io::Error) -> Fault {
+    Fault::unknown(Failure::new(
         ErrorClass::ToolError,
         format!("`{path}`: {error}"),
     ))
 }
 
-fn exists(context: &Context, input: &Value) -> Result<Value, Outcome> {
+fn exists(context: &Context, input: &Value) -> Result<Value, Fault> {
     let path = text_of(input, "path");
     match context.jail.kind(path) {
         Ok(kind) => {
@@ -320,7 +320,7 @@ fn exists(context: &Context, input: &Value) -> Result<Value, Outcome> {
     }
 }
 
-fn delete(context: &Context, input: &Value) -> Result<Value, Outcome> {
+fn delete(context: &Context, input: &Value) -> Result<Value, Fault> {
     let path = text_of(input, "path");
     match context.jail.remove(path) {
         Ok(()) => Ok(json!({ "deleted": true })),
@@ -329,7 +329,7 @@ fn delete(context: &Context, input: &Value) -> Result<Value, Outcome> {
     }
 }
 
-fn list(context: &Context, input: &Value) -> Result<Value, Outcome> {
+fn list(context: &Context, input: &Value) -> Result<Value, Fault> {
     let path = input.get("path").and_then(Value::as_str).unwrap_or(".");
     let glob = input
         .get("glob")
@@ -358,7 +358,7 @@ fn list(context: &Context, input: &Value) -> Result<Value, Outcome> {
             }
             if entries.len() == LIST_MAX {
                 let text = format!("`{path}`: more than {LIST_MAX} entries; narrow it by `glob`");
-                return Err(Outcome::done_with(
+                return Err(Fault::done(
                     Failure::new(ErrorClass::InvalidOutput, text).with_code("too_large"),
                 ));
             }
@@ -409,8 +409,8 @@ fn entries_of(context: &Context, folder: &Path) -> Result<Vec<Entry>, Refusal> {
     Ok(entries)
 }
 
-fn matcher(glob: &str) -> Result<GlobMatcher, Outcome> {
+fn matcher(glob: &str) -> Result<GlobMatcher, Fault> {
     let made = GlobBuilder::new(glob).literal_separator(true).build();
     made.map(|glob| glob.compile_matcher())
-        .map_err(|error| Outcome::not_done(invalid(format!("glob: {error}"))))
+        .map_err(|error| Fault::not_done(invalid(format!("glob: {error}"))))
 }

@@ -12,7 +12,7 @@ use ravel_core::effect::{Effect, ErrorClass, Failure, Millis, Outcome};
 use reqwest::{Method, StatusCode, Url};
 use serde_json::{Value, json};
 
-use super::{Ask, Call, Context, Tool, number_of};
+use super::{Ask, Call, Context, Fault, Tool, number_of};
 use crate::abort::stopped;
 use crate::model::{Limits, transport};
 use ask::Wanted;
@@ -146,7 +146,7 @@ async fn exchange(context: &Context, ask: Ask<'_>, mut wanted: Wanted) -> Outcom
     for _ in 0..=REDIRECTS_MAX {
         let response = match send(context, &wanted).await {
             Ok(response) => response,
-            Err(outcome) => return outcome,
+            Err(fault) => return fault.into(),
         };
         match redirect(&wanted, &response) {
             Some(Ok(next)) => wanted.redirect(next),
@@ -164,26 +164,26 @@ async fn exchange(context: &Context, ask: Ask<'_>, mut wanted: Wanted) -> Outcom
     Outcome::done_with(Failure::new(ErrorClass::ToolError, text).with_code("redirects"))
 }
 
-async fn send(context: &Context, wanted: &Wanted) -> Result<reqwest::Response, Outcome> {
+async fn send(context: &Context, wanted: &Wanted) -> Result<reqwest::Response, Fault> {
     let host = wanted.url.host_str().unwrap_or_default();
     let client = context
         .transport
         .client(&wanted.url, &LIMITS)
         .map_err(|error| {
             let text = format!("no HTTP client can be made: {error}");
-            Outcome::not_done(Failure::new(ErrorClass::Internal, text))
+            Fault::not_done(Failure::new(ErrorClass::Internal, text))
         })?;
     let request = wanted.request(&client);
     request.send().await.map_err(|error| {
         let causes = transport::causes(&error);
         if error.is_builder() {
-            return Outcome::not_done(super::invalid(format!(
+            return Fault::not_done(super::invalid(format!(
                 "the request cannot be made: {causes}"
             )));
         }
         let text = format!("{host} cannot be reached: {causes}");
         if error.is_connect() {
-            return Outcome::not_done(
+            return Fault::not_done(
                 Failure::new(ErrorClass::Unavailable, text).with_code("connect"),
             );
         }
@@ -192,9 +192,9 @@ async fn send(context: &Context, wanted: &Wanted) -> Result<reqwest::Response, O
 }
 
 /// The connection went away after the request had left.
-fn lost(host: &str, causes: &str) -> Outcome {
+fn lost(host: &str, causes: &str) -> Fault {
     let text = format!("the connection to {host} was lost: {causes}");
-    Outcome::unknown(Failure::new(ErrorClass::Unavailable, text).with_code("connection_lost"))
+    Fault::unknown(Failure::new(ErrorClass::Unavailable, text).with_code("connection_lost"))
 }
 
 /// Where the answer sends us on to, if we follow.

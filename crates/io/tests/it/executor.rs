@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::common::{Bench, Log, job, shell};
 use ravel_core::effect::{ErrorClass, Failure, Fate, Outcome};
 use ravel_core::event::{Attempt, Stop};
-use ravel_core::port::{Executor, Job, Request, SECRET_CLOSE, SECRET_OPEN};
+use ravel_core::port::{Executor, Job, ModelRequest, Request, SECRET_CLOSE, SECRET_OPEN};
 use ravel_io::secret::Source;
 use serde_json::json;
 
@@ -162,4 +162,38 @@ fn a_secret_outside_of_env_and_headers_is_refused() {
         bench.tool("debug.echo", json!({ "a": [mark] })).fate,
         Fate::NotDone
     );
+}
+
+#[test]
+fn a_prompt_with_a_secret_is_refused_before_it_leaves() {
+    let request = ModelRequest {
+        model: "openai/any".into(),
+        messages: vec![
+            json!({ "role": "user", "content": format!("{SECRET_OPEN}token{SECRET_CLOSE}") })
+                .into(),
+        ],
+        schema: None,
+        max_tokens: 1,
+        temperature: None,
+        seed: None,
+        stop: Vec::new(),
+        emit: None,
+    };
+    let text = "the prompt reads a secret; secrets may only stand in `env` and in headers";
+    let failure = Failure::new(ErrorClass::InvalidInput, text).with_code("secret_misplaced");
+    assert_eq!(
+        Bench::new().outcome(job(Request::Model(request))),
+        Outcome::not_done(failure)
+    );
+}
+
+#[test]
+fn a_failure_can_be_asked_for_with_its_fate() {
+    let bench = Bench::new();
+    let failure = Failure::new(ErrorClass::Timeout, "failed as asked");
+    let outcome = bench.tool(
+        "debug.fail",
+        json!({ "class": "timeout", "fate": "unknown" }),
+    );
+    assert_eq!(outcome, Outcome::unknown(failure));
 }

@@ -6,8 +6,10 @@ use serde_json::{Value, json};
 use crate::common::Bench;
 
 fn bench() -> Bench {
-    let folder = tempfile::tempdir().unwrap().keep();
-    Bench::with(|config| config.files_root = folder)
+    Bench::with(|config| {
+        config.files_root = config.root.with_file_name("files");
+        std::fs::create_dir(&config.files_root).unwrap();
+    })
 }
 
 fn value(outcome: &Outcome) -> &Value {

@@ -386,3 +386,51 @@ fn a_handed_file_is_read_only() {
         0o444
     );
 }
+
+/// Set in the process that plays an engine: its work root.
+const ENGINE_ROOT: &str = "RAVEL_TEST_ENGINE_ROOT";
+
+#[test]
+fn an_engine_that_is_killed_takes_its_processes_along() {
+    if let Some(root) = std::env::var_os(ENGINE_ROOT) {
+        // The engine: starts a process and is killed while it runs.
+        let executor = ravel_io::LocalExecutor::new(crate::common::config(root.as_ref())).unwrap();
+        let text = "echo leader $$ > pids; sleep 600 & echo child $! >> pids; \
+                    setsid sh -c 'echo away $$ >> pids; exec sleep 600' & wait";
+        let request = RunRequest {
+            cwd: Some(root.to_str().unwrap().into()),
+            ..shell(text)
+        };
+        executor.start(job(Request::Run(request)), Arc::new(Log::default()));
+        loop {
+            std::thread::park();
+        }
+    }
+    let root = tempfile::tempdir().unwrap();
+    let mut engine = std::process::Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "run::an_engine_that_is_killed_takes_its_processes_along",
+        ])
+        .env(ENGINE_ROOT, root.path())
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let pids = || std::fs::read_to_string(root.path().join("pids")).unwrap_or_default();
+    wait_until("the processes to begin", || pids().lines().count() == 3);
+    let pids = pids();
+    engine.kill().unwrap();
+    engine.wait().unwrap();
+    for line in pids.lines() {
+        let pid = line.split(' ').next_back().unwrap();
+        wait_until(line, || !alive(pid));
+    }
+    // The supervisor removes its record last; a sweep after it finds nothing and leaves nothing.
+    let bench = Bench {
+        executor: ravel_io::LocalExecutor::new(crate::common::config(root.path())).unwrap(),
+        dir: root,
+    };
+    bench.executor.sweep("r1");
+    let work = bench.dir.path().join("work");
+    assert!(!work.join("pids/r1").exists());
+}

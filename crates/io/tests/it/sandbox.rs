@@ -7,6 +7,12 @@ use serde_json::Value;
 
 use crate::common::{Bench, request, shell};
 
+/// Says aloud that something was not tested.
+#[expect(clippy::print_stdout, reason = "a test that tests nothing must say so")]
+fn not_tested(why: &str) {
+    println!("NOT TESTED here: {why}");
+}
+
 /// Runs it confined. `None`: this kernel cannot, and the refusal was right.
 fn confined(bench: &Bench, level: Sandbox, asked: RunRequest) -> Option<Outcome> {
     let probe = ravel_io::sandbox::probe();
@@ -22,7 +28,7 @@ fn confined(bench: &Bench, level: Sandbox, asked: RunRequest) -> Option<Outcome>
     let Some(missing) = missing else {
         return Some(outcome);
     };
-    println!("NOT TESTED here: {missing}");
+    not_tested(&missing);
     assert_eq!(outcome.fate, Fate::NotDone);
     let failure = outcome.result.unwrap_err();
     assert_eq!(
@@ -167,6 +173,6 @@ fn a_sandboxed_process_is_still_killed_and_cannot_kill_outside() {
     if stdout(&outcome) == "1\nend\n" {
         assert!(alive);
     } else {
-        println!("NOT TESTED here: the kernel does not scope signals");
+        not_tested("the kernel does not scope signals");
     }
 }

@@ -12,7 +12,7 @@ use super::ask::Wanted;
 use super::{FAILURE_BODY_BYTES_MAX, IDLE_MS_MAX, lost};
 use crate::model::fault::retry_after;
 use crate::model::transport;
-use crate::tool::Context;
+use crate::tool::{Context, Fault};
 
 /// Reads the answer and says what it means.
 pub(super) async fn judge(
@@ -40,7 +40,9 @@ pub(super) async fn judge(
     }
     match end {
         End::Whole => {}
-        End::Lost(causes) => return lost(wanted.url.host_str().unwrap_or_default(), &causes),
+        End::Lost(causes) => {
+            return lost(wanted.url.host_str().unwrap_or_default(), &causes).into();
+        }
         End::TooLarge => {
             let text = format!("the answer is larger than {most} bytes (max_bytes)");
             return Outcome::done_with(
@@ -168,11 +170,7 @@ fn refused(status: u16, headers: &HeaderMap, body: &[u8], wanted: &Wanted) -> Ou
         .with_data(json!({ "status": status, "body": text }));
     failure.retry_after_ms =
         retry_after(header(RETRY_AFTER.as_str()), header("retry-after-ms"), now);
-    match fate {
-        Fate::Done => Outcome::done_with(failure),
-        Fate::NotDone => Outcome::not_done(failure),
-        Fate::Unknown => Outcome::unknown(failure),
-    }
+    Fault { fate, failure }.into()
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use futures_util::FutureExt;
 use ravel_core::effect::{ErrorClass, Failure, Outcome};
 use ravel_core::event::{Attempt, Stop};
-use ravel_core::port::{Executor, Job, ModelRequest, Report, Request};
+use ravel_core::port::{Executor, Job, ModelRequest, Report, Request, SECRET_CLOSE, SECRET_OPEN};
 use ravel_core::value::Val;
 use serde_json::Value;
 use tokio::sync::Semaphore;
@@ -211,7 +211,7 @@ impl Executor for LocalExecutor {
         let ending = Ending::new(&job, report);
         if let Request::Tool { name, input } = &job.request {
             match inline(name, input) {
-                Inline::Done(outcome) => return ending.finish(outcome),
+                Inline::Done(outcome) => return ending.finish(without_marks(outcome)),
                 Inline::Task => {}
             }
         }
@@ -370,6 +370,7 @@ impl Shared {
             live,
             field: job.stream.as_deref(),
             scrubber: self.secrets.stream(),
+            secrets: &self.secrets,
         };
         let outcome = self
             .models
@@ -401,6 +402,7 @@ impl Shared {
     }
 
     fn scrub(&self, mut outcome: Outcome) -> Outcome {
+        outcome = without_marks(outcome);
         if self.secrets.is_empty() {
             return outcome;
         }
@@ -413,4 +415,31 @@ impl Shared {
             .map(|meta| self.secrets.scrub_value(meta.into_json()).into());
         outcome
     }
+}
+
+/// The outcome without marks of secrets in what flows can read.
+fn without_marks(mut outcome: Outcome) -> Outcome {
+    match &mut outcome.result {
+        Ok(value) if secret::value_has_mark(value.json()) => {
+            *value = secret::without_marks(value.json().clone()).into();
+        }
+        Ok(_) => {}
+        Err(failure) => {
+            if secret::has_mark(&failure.message) {
+                failure.message = failure
+                    .message
+                    .replace([SECRET_OPEN, SECRET_CLOSE], "\u{FFFD}")
+                    .into();
+            }
+            failure.data =
+                failure
+                    .data
+                    .take()
+                    .map(|data| match secret::value_has_mark(data.json()) {
+                        true => secret::without_marks(data.into_json()).into(),
+                        false => data,
+                    });
+        }
+    }
+    outcome
 }

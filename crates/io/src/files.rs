@@ -235,7 +235,7 @@ impl<'a> Unpack<'a> {
 
     /// The text with a path in the place of each file that was printed into it as JSON.
     pub(crate) fn text(&mut self, text: &str) -> Result<String, String> {
-        const BEGIN: &str = "{\"$file\":";
+        const BEGIN: &str = "{\"$file\"";
         let mut out = String::new();
         let mut rest = text;
         while let Some(at) = rest.find(BEGIN) {

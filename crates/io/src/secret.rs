@@ -224,6 +224,25 @@ pub fn value_has_mark(value: &Value) -> bool {
     }
 }
 
+/// The value without marks. What comes from outside must not be able to name a secret: printed into a header, a mark in
+/// an answer would send that secret along.
+#[must_use]
+pub fn without_marks(value: Value) -> Value {
+    if !value_has_mark(&value) {
+        return value;
+    }
+    let clean = |text: String| text.replace([SECRET_OPEN, SECRET_CLOSE], "\u{FFFD}");
+    match value {
+        Value::String(text) => Value::String(clean(text)),
+        Value::Array(items) => items.into_iter().map(without_marks).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, field)| (clean(key), without_marks(field)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
+
 /// The refusal of a mark where secrets must not stand.
 #[must_use]
 pub fn misplaced(place: &str) -> Failure {
@@ -259,6 +278,15 @@ mod tests {
         let clean =
             json!({ "[secret token]": ["<[secret token]>", "{\"a\":\"[secret token]\"}", 1] });
         assert_eq!(secrets.scrub_value(value), clean);
+    }
+
+    #[test]
+    fn marks_from_outside_are_not_marks() {
+        let value = json!({ "a": ["x\u{F0F0}token\u{F0F1}", 1], "\u{F0F0}": null });
+        assert_eq!(
+            without_marks(value),
+            json!({ "a": ["x\u{FFFD}token\u{FFFD}", 1], "\u{FFFD}": null })
+        );
     }
 
     #[test]

@@ -4,13 +4,14 @@ use ravel_core::value::Val;
 
 use crate::live::Live;
 use crate::model;
-use crate::secret::Stream;
+use crate::secret::{self, Secrets, Stream};
 
 pub(super) struct Sink<'a> {
     pub(super) live: &'a Live,
     /// Name of the streamed field.
     pub(super) field: Option<&'a str>,
     pub(super) scrubber: Stream,
+    pub(super) secrets: &'a Secrets,
 }
 
 impl Sink<'_> {
@@ -33,7 +34,16 @@ impl model::Sink for Sink<'_> {
 
     fn items(&mut self, items: Vec<Val>) {
         if let Some(field) = self.field {
-            self.live.items(field, items);
+            let clean =
+                |item: Val| match secret::value_has_mark(item.json()) || !self.secrets.is_empty() {
+                    true => self
+                        .secrets
+                        .scrub_value(secret::without_marks(item.into_json()))
+                        .into(),
+                    false => item,
+                };
+            self.live
+                .items(field, items.into_iter().map(clean).collect());
         }
     }
 }

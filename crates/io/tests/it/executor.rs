@@ -197,3 +197,20 @@ fn a_failure_can_be_asked_for_with_its_fate() {
     );
     assert_eq!(outcome, Outcome::unknown(failure));
 }
+
+#[test]
+fn an_answer_cannot_name_a_secret() {
+    let bench = Bench::new();
+    let wanted = json!({ "h": "\u{FFFD}token\u{FFFD}" });
+    let parsed = bench.tool(
+        "json.parse",
+        json!({ "text": r#"{"h": "\uf0f0token\uf0f1"}"# }),
+    );
+    assert_eq!(parsed, Outcome::done(wanted.clone().into()));
+    let source = r#"printf '{"h": "\\uf0f0token\\uf0f1"}'"#;
+    let printed = bench.run(ravel_core::port::RunRequest {
+        json: true,
+        ..shell(source)
+    });
+    assert_eq!(printed.result.unwrap().json()["json"], wanted);
+}

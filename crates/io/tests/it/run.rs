@@ -58,7 +58,10 @@ fn arguments_reach_every_kind_of_program() {
         });
         value(&outcome)["json"].clone()
     };
-    let python = "from __future__ import annotations\nimport json\nprint(json.dumps([args['n'] + 1, args['text']]))";
+    let python = "from __future__ import annotations\nimport json, pickle, typing\n\
+        class A:\n    n: B\nclass B: pass\n\
+        assert typing.get_type_hints(A) == {'n': B} and pickle.loads(pickle.dumps(B))\n\
+        if __name__ == '__main__': print(json.dumps([args['n'] + 1, args['text']]))";
     assert_eq!(run(RunCommand::Python(python.into())), json!([42, "ä'\""]));
     let node = "console.log(JSON.stringify([args.n + 1, args.text]))";
     assert_eq!(run(RunCommand::Node(node.into())), json!([42, "ä'\""]));
@@ -102,6 +105,18 @@ fn a_traceback_has_the_lines_of_the_source() {
     );
     assert!(lines[1].ends_with("step.py\", line 2, in f"), "{stderr}");
     assert_eq!(&*failed.message, "exited with code 1: ValueError: no");
+    let failed = failure(
+        bench.run(request(RunCommand::Python("\nx = (".into()))),
+        Fate::Done,
+    );
+    let stderr = failed.data.unwrap().json()["stderr"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    assert!(
+        stderr.contains("step.py\", line 2") && !stderr.contains("<string>"),
+        "{stderr}"
+    );
     let failed = failure(
         bench.run(request(RunCommand::Node(
             "\n\nthrow new Error('no')".into(),

@@ -459,13 +459,13 @@ fn lost(error: &reqwest::Error) -> Fault {
 
 fn no_first_token(limits: &Limits) -> Fault {
     let ms = limits.first_token_timeout_ms;
-    let message = format!("no token came within {ms} ms (the provider's first_token_timeout_ms)");
+    let message = format!("no token came within {ms} ms (the provider's limits.first_token_timeout_ms)");
     Fault::unknown(Failure::new(ErrorClass::Timeout, message).with_code("first_token_timeout"))
 }
 
 fn no_token(limits: &Limits) -> Fault {
     let message = format!(
-        "no token came for {} ms (the provider's idle_timeout_ms)",
+        "no token came for {} ms (the provider's limits.idle_timeout_ms)",
         limits.idle_timeout_ms
     );
     Fault::unknown(Failure::new(ErrorClass::Timeout, message).with_code("idle_timeout"))
@@ -473,7 +473,7 @@ fn no_token(limits: &Limits) -> Fault {
 
 fn too_large(limits: &Limits) -> Fault {
     let message = format!(
-        "the answer is larger than {} bytes (the provider's answer_bytes_max)",
+        "the answer is larger than {} bytes (the provider's limits.answer_bytes_max)",
         limits.answer_bytes_max
     );
     Fault::unknown(Failure::new(ErrorClass::InvalidOutput, message).with_code("too_large"))

@@ -55,7 +55,7 @@ fn data_url(name: &str, read: Option<&ReadFile>, bytes_max: u64) -> Result<Strin
     let bytes = read(name).map_err(|error| refuse(&error.to_string()))?;
     if bytes.len() as u64 > bytes_max {
         return Err(refuse(&format!(
-            "it is larger than {bytes_max} bytes (the provider's image_bytes_max)"
+            "it is larger than {bytes_max} bytes (the provider's limits.image_bytes_max)"
         )));
     }
     let format = FORMATS.iter().find(|(start, _)| bytes.starts_with(start));
@@ -105,7 +105,7 @@ mod tests {
             (
                 "gif",
                 5,
-                "it is larger than 5 bytes (the provider's image_bytes_max)",
+                "it is larger than 5 bytes (the provider's limits.image_bytes_max)",
             ),
         ];
         for (name, bytes_max, why) in cases {

@@ -259,7 +259,7 @@ async fn a_stall_after_the_first_tokens_ends_at_the_idle_timeout() {
     .await;
     let failure = Failure::new(
         ErrorClass::Timeout,
-        "no token came for 50 ms (the provider's idle_timeout_ms)",
+        "no token came for 50 ms (the provider's limits.idle_timeout_ms)",
     )
     .with_code("idle_timeout");
     let expected = Outcome::unknown(failure)
@@ -279,7 +279,7 @@ async fn comments_are_no_first_token() {
     let (outcome, _) = call(&fake.client(json!({}), limits), &request()).await;
     let failure = Failure::new(
         ErrorClass::Timeout,
-        "no token came within 50 ms (the provider's first_token_timeout_ms)",
+        "no token came within 50 ms (the provider's limits.first_token_timeout_ms)",
     )
     .with_code("first_token_timeout");
     assert_eq!(
@@ -518,7 +518,7 @@ async fn an_answer_above_the_limit_is_refused() {
         &request(),
     )
     .await;
-    let message = "the answer is larger than 100 bytes (the provider's answer_bytes_max)";
+    let message = "the answer is larger than 100 bytes (the provider's limits.answer_bytes_max)";
     let failure = Failure::new(ErrorClass::InvalidOutput, message).with_code("too_large");
     assert_eq!(
         outcome,

@@ -44,6 +44,8 @@ pub struct Run {
     permits: BTreeMap<Node, Permit>,
     /// The wake-up that the engine was last told.
     told_wake: Option<Millis>,
+    /// No new attempt starts: the run is about to leave its owner.
+    held: bool,
 }
 
 /// What handling an input gave.
@@ -109,6 +111,7 @@ impl Run {
             state: State::new(id, graph, terms),
             permits: BTreeMap::new(),
             told_wake: None,
+            held: false,
         }
     }
 
@@ -211,6 +214,7 @@ impl Run {
         let mut turning = Turning {
             state: &mut self.state,
             permits: &mut self.permits,
+            held: self.held,
             events: Vec::new(),
             commands: Vec::new(),
         };
@@ -250,6 +254,12 @@ impl Run {
             turn: Some(turn),
             commands,
         })
+    }
+
+    /// Starts no new attempts from here on (or does again): leaves that are ready stay so, which the log shows, and
+    /// the next owner starts them. For a run that is about to leave its owner.
+    pub fn set_hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// What must be under way now: starts of all attempts without an end, wishes for permits, the wake-up.

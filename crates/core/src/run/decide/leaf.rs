@@ -35,6 +35,10 @@ impl Turning<'_> {
 
     /// Starts the next attempt, or asks for what it lacks.
     pub(super) fn try_attempt(&mut self, node: Node) {
+        if self.held {
+            // The leaf stays queued; a recovery goes on from there.
+            return;
+        }
         let graph = self.state.graph.clone();
         let step = graph.step(self.state.node(node).step);
         let attempt = self.next_attempt(node);

@@ -43,6 +43,8 @@ pub(super) enum Permit {
 pub(super) struct Turning<'r> {
     pub(super) state: &'r mut State,
     pub(super) permits: &'r mut BTreeMap<Node, Permit>,
+    /// No new attempt may start.
+    pub(super) held: bool,
     pub(super) events: Vec<Event>,
     pub(super) commands: Vec<Command>,
 }

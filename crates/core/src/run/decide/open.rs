@@ -73,8 +73,10 @@ impl Turning<'_> {
     }
 
     fn open_effect(&mut self, node: Node, step: &StepDef) {
-        let waits =
-            step.deadline.is_some() || !step.leaf.concurrency.is_empty() || self.is_budgeted(node);
+        let waits = self.held
+            || step.deadline.is_some()
+            || !step.leaf.concurrency.is_empty()
+            || self.is_budgeted(node);
         if waits {
             self.emit_opened(node, None);
         }

@@ -529,6 +529,11 @@ fn posted((id, row): (&i64, &Row)) -> Posted {
 impl Listing for Memory {
     fn runs(&self, filter: &Filter) -> Result<Vec<Summary>, Error> {
         let state = self.lock();
+        // A whole id is the prefix of no other.
+        if let Some(run) = filter.id_prefix.as_deref().and_then(|id| state.runs.get(id)) {
+            let summary = run.summary.clone();
+            return Ok(matches(filter, &summary).then_some(summary).into_iter().collect());
+        }
         let mut found: Vec<_> = state
             .runs
             .values()

@@ -1,0 +1,12 @@
+//! The engine on a store in memory, with a scripted world around it and a clock that moves only when told to.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod crash;
+mod durability;
+mod limits;
+mod ownership;
+mod parking;
+mod pausing;
+mod people;
+mod support;

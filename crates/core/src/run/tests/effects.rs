@@ -410,3 +410,42 @@ output: '{{ a.v }}'
     let world = World::settled(yaml, json!({}), Box::new(script));
     assert_eq!(world.output(), json!(1));
 }
+
+#[test]
+fn a_mark_of_a_secret_in_an_input_names_no_secret() {
+    let yaml = "
+ravel: 1
+name: marks
+input: { text: string }
+steps:
+  call: { run: 'true', env: { A: '{{ input.text }}', B: '{{ secrets.TOKEN }}', C: '{{ input.text | from_json }}' }, effect: read }
+";
+    let mark = |name: &str| {
+        format!(
+            "{}{name}{}",
+            crate::port::SECRET_OPEN,
+            crate::port::SECRET_CLOSE
+        )
+    };
+    let env = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = env.clone();
+    let text = format!("\"{}\"", mark("OTHER"));
+    World::settled(
+        &yaml
+            .replace("run: 'true', env", "run: { program: ['true'], env")
+            .replace("| from_json }}' }, effect", "| from_json }}' } }, effect"),
+        json!({ "text": text }),
+        Box::new(move |job| {
+            if let crate::port::Request::Run(run) = &job.request {
+                seen.borrow_mut()
+                    .extend(run.env.iter().map(|(_, value)| value.to_string()));
+            }
+            echo(job)
+        }),
+    );
+    let harmless = "\u{FFFD}OTHER\u{FFFD}".to_owned();
+    assert_eq!(
+        *env.borrow(),
+        [format!("\"{harmless}\""), mark("TOKEN"), harmless]
+    );
+}

@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from datetime import datetime
 
 
 def paths(tasks):
@@ -63,7 +64,8 @@ def run(workflow, args, copies=1):
             [args.ravel, "--store", os.path.join(folder, "ravel.db"), "runs", "show", result["id"], "--json"],
             stdout=subprocess.PIPE, text=True, check=True)
         shown = json.loads(shown.stdout)
-    took = shown["updated"] - shown["created"]
+    began, ended = (datetime.fromisoformat(shown[key]) for key in ("created", "updated"))
+    took = round((ended - began).total_seconds() * 1000)
     ok = result["state"] == "succeeded" and took <= 1.05 * longest + 20
     print(f"{'ok ' if ok else 'BAD'} {len(flow['steps']):5} tasks  path {longest:6.0f} ms  took {took:6} ms  "
           f"x{took / longest:.3f}  {result['state']}  {workflow['id']}", flush=True)

@@ -3,7 +3,6 @@
 //! Inside the checker a [`Problem`] points at spans. A [`Diagnostic`] is what leaves it: complete in itself (file, line, column, the
 //! lines it quotes), so that it can be printed, stored and sent without the sources.
 
-use std::cmp::Ordering;
 use std::fmt;
 
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
@@ -141,56 +140,30 @@ impl Diagnostic {
         }
     }
 
-    /// The order of a report: by file, then place, then code.
-    pub(crate) fn report_order(&self, other: &Self) -> Ordering {
-        (self.line, self.column, &self.code, &self.message).cmp(&(
-            other.line,
-            other.column,
-            &other.code,
-            &other.message,
-        ))
-    }
-
     /// The diagnostic as a person reads it, with colours when `styled`.
     pub fn render(&self, styled: bool) -> String {
         let level = match self.severity {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let title = level
-            .primary_title(self.message.as_str())
-            .id(self.code.as_str());
+        let title = level.primary_title(self.message.as_str()).id(self.code.as_str());
         let mut group = Group::with_title(title);
         for (index, excerpt) in self.excerpts.iter().enumerate() {
             let mut snippet = Snippet::source(excerpt.text.as_str())
                 .line_start(excerpt.first_line)
                 .path(excerpt.file.as_str());
             for (at, (range, label)) in excerpt.marks.iter().enumerate() {
-                let kind = if index == 0 && at == 0 {
-                    AnnotationKind::Primary
-                } else {
-                    AnnotationKind::Context
-                };
+                let kind = if index == 0 && at == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
                 let mark = kind.span(range.clone());
-                snippet = snippet.annotation(if label.is_empty() {
-                    mark
-                } else {
-                    mark.label(label.as_str())
-                });
+                snippet = snippet.annotation(if label.is_empty() { mark } else { mark.label(label.as_str()) });
             }
             group = group.element(snippet);
         }
         let mut report = vec![group];
         if let Some(hint) = &self.hint {
-            report.push(Group::with_title(
-                Level::HELP.with_name("hint").secondary_title(hint.as_str()),
-            ));
+            report.push(Group::with_title(Level::HELP.with_name("hint").secondary_title(hint.as_str())));
         }
-        let renderer = if styled {
-            Renderer::styled()
-        } else {
-            Renderer::plain()
-        };
+        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
         renderer.render(&report)
     }
 }
@@ -205,17 +178,11 @@ impl fmt::Display for Diagnostic {
 fn excerpt(sources: &Sources, span: Span, label: String) -> Excerpt {
     let file = sources.file(span.file);
     let first = file.line_index(span.start as usize);
-    let last = file
-        .line_index((span.end.max(span.start + 1) - 1) as usize)
-        .min(first + EXCERPT_LINES_MAX - 1);
+    let last = file.line_index((span.end.max(span.start + 1) - 1) as usize).min(first + EXCERPT_LINES_MAX - 1);
     let lines = file.line_range(first, last.max(first));
     let text = file.text.get(lines.clone()).unwrap_or("").to_owned();
-    let start = (span.start as usize)
-        .saturating_sub(lines.start)
-        .min(text.len());
-    let end = (span.end as usize)
-        .saturating_sub(lines.start)
-        .clamp(start, text.len());
+    let start = (span.start as usize).saturating_sub(lines.start).min(text.len());
+    let end = (span.end as usize).saturating_sub(lines.start).clamp(start, text.len());
     Excerpt {
         file: file.path.to_string(),
         first_line: first + 1,
@@ -229,8 +196,7 @@ fn add_related(excerpts: &mut Vec<Excerpt>, sources: &Sources, span: Span, label
     let added = excerpt(sources, span, label);
     let source = sources.file(span.file);
     let near = excerpts.iter_mut().find(|excerpt| {
-        excerpt.file == added.file
-            && excerpt.first_line.abs_diff(added.first_line) <= EXCERPT_GAP_LINES_MAX
+        excerpt.file == added.file && excerpt.first_line.abs_diff(added.first_line) <= EXCERPT_GAP_LINES_MAX
     });
     let Some(host) = near else {
         excerpts.push(added);
@@ -240,12 +206,7 @@ fn add_related(excerpts: &mut Vec<Excerpt>, sources: &Sources, span: Span, label
     let first_line = host.first_line.min(added.first_line);
     let last_line = last(host).max(last(&added));
     let lines = source.line_range(first_line - 1, last_line - 1);
-    let shift = |excerpt: &Excerpt| {
-        source
-            .line_range(excerpt.first_line - 1, excerpt.first_line - 1)
-            .start
-            - lines.start
-    };
+    let shift = |excerpt: &Excerpt| source.line_range(excerpt.first_line - 1, excerpt.first_line - 1).start - lines.start;
     let (host_shift, added_shift) = (shift(host), shift(&added));
     for (range, _) in &mut host.marks {
         *range = range.start + host_shift..range.end + host_shift;
@@ -267,14 +228,18 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// The known name that was most probably meant, if one is near enough.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = match name.chars().count() {
-        0..=2 => 1,
-        3..=5 => 2,
+    let length = name.chars().count();
+    let allowed = match length {
+        0..=1 => 0,
+        2..=3 => 1,
+        4..=5 => 2,
         length => length / 3,
     };
     known
         .into_iter()
         .filter(|candidate| *candidate != name)
+        // Cheap before dear: a name that is much longer or shorter is no typing error.
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= allowed.max(4))
         .map(|candidate| (distance(name, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min()
@@ -284,9 +249,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 fn distance(name: &str, candidate: &str) -> usize {
     // A plural, a prefix or a word left out is nearer than its letters say: `items` for `item_list` is not a typing error.
     let edits = strsim::osa_distance(name, candidate);
-    let contains = candidate.len() >= 4
-        && name.len() >= 4
-        && (candidate.contains(name) || name.contains(candidate));
+    let contains = candidate.len() >= 4 && name.len() >= 4 && (candidate.contains(name) || name.contains(candidate));
     if contains { edits.min(1) } else { edits }
 }
 
@@ -294,18 +257,10 @@ fn distance(name: &str, candidate: &str) -> usize {
 pub(crate) fn names<'a>(known: impl IntoIterator<Item = &'a str>) -> String {
     const NAMES_SHOWN_MAX: usize = 8;
     let all: Vec<&str> = known.into_iter().collect();
-    let shown: Vec<String> = all
-        .iter()
-        .take(NAMES_SHOWN_MAX)
-        .map(|name| format!("`{name}`"))
-        .collect();
+    let shown: Vec<String> = all.iter().take(NAMES_SHOWN_MAX).map(|name| format!("`{name}`")).collect();
     match (shown.split_last(), all.len() > NAMES_SHOWN_MAX) {
         (None, _) => String::new(),
-        (Some(_), true) => format!(
-            "{} and {} more",
-            shown.join(", "),
-            all.len() - NAMES_SHOWN_MAX
-        ),
+        (Some(_), true) => format!("{} and {} more", shown.join(", "), all.len() - NAMES_SHOWN_MAX),
         (Some((last, [])), false) => last.clone(),
         (Some((last, rest)), false) => format!("{} and {last}", rest.join(", ")),
     }

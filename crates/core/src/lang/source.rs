@@ -118,7 +118,7 @@ impl SourceFile {
         let column = self
             .text
             .get(start..end)
-            .map_or(end.saturating_sub(start), |before| before.chars().count());
+            .map_or_else(|| end.saturating_sub(start), |before| before.chars().count());
         (line + 1, column + 1)
     }
 

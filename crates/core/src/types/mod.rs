@@ -15,11 +15,11 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
-pub use accept::Violation;
+pub use accept::{VIOLATIONS_MAX, Violation};
 pub use field::Field;
 pub use fit::Fit;
-pub use shape::{Named, Property, Shape};
 pub(crate) use shape::{lift_defs, nullable_schema};
+pub use shape::{Named, Property, Shape};
 
 /// A type of the language.
 #[derive(Clone)]
@@ -36,8 +36,7 @@ struct Inner {
 impl Type {
     /// The type of a schema. Fails with a sentence when it is no valid JSON Schema.
     pub fn from_schema(schema: Value) -> Result<Self, String> {
-        let defs = Arc::new(schema.get("$defs").cloned().unwrap_or(Value::Null));
-        let ty = Self::read(schema, &defs);
+        let ty = Self::known(schema);
         if ty.0.more {
             jsonschema::validator_for(&ty.0.schema).map_err(|error| error.to_string())?;
         }
@@ -50,15 +49,10 @@ impl Type {
     }
 
     fn of(schema: Value, shape: Shape, more: bool) -> Self {
-        Self(Arc::new(Inner {
-            schema,
-            shape,
-            more,
-            validator: OnceLock::new(),
-        }))
+        Self(Arc::new(Inner { schema, shape, more, validator: OnceLock::new() }))
     }
 
-    /// A type of a schema that this crate has made itself.
+    /// The type of a schema that is known to be valid: made by this crate, or its keywords checked one by one.
     pub(crate) fn known(schema: Value) -> Self {
         let defs = Arc::new(schema.get("$defs").cloned().unwrap_or(Value::Null));
         Self::read(schema, &defs)
@@ -218,20 +212,15 @@ impl fmt::Display for Type {
             Shape::Nullable(inner) => write!(f, "{inner} | null"),
             Shape::OneOf(types) => f.write_str(&list_of(types.iter(), " | ")),
             Shape::Named(name) => f.write_str(name.name()),
-            Shape::Fields { properties, .. } if properties.is_empty() => f.write_str("object"),
-            Shape::Fields { properties, .. } => {
-                write!(f, "{{{}}}", list_of(properties.keys(), ", "))
-            }
+            Shape::Fields { properties, rest: Some(_) } if properties.is_empty() => f.write_str("object"),
+            Shape::Fields { properties, .. } => write!(f, "{{{}}}", list_of(properties.keys(), ", ")),
         }
     }
 }
 
 fn list_of<T: fmt::Display>(items: impl ExactSizeIterator<Item = T>, separator: &str) -> String {
     let more = items.len() > FIELDS_SHOWN_MAX;
-    let mut shown: Vec<String> = items
-        .take(FIELDS_SHOWN_MAX)
-        .map(|item| item.to_string())
-        .collect();
+    let mut shown: Vec<String> = items.take(FIELDS_SHOWN_MAX).map(|item| item.to_string()).collect();
     if more {
         shown.push("…".to_owned());
     }
@@ -248,5 +237,110 @@ impl<'de> Deserialize<'de> for Type {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let schema = Value::deserialize(deserializer)?;
         Self::from_schema(schema).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::Val;
+
+    fn reply() -> Type {
+        Type::known(json!({
+            "type": "object",
+            "properties": {
+                "text": { "type": "string" },
+                "refund": { "type": "number", "default": 0 },
+                "note": { "type": ["string", "null"] },
+            },
+            "required": ["text"],
+            "additionalProperties": false,
+        }))
+    }
+
+    fn accepted(ty: &Type, value: Value) -> Result<Value, Vec<String>> {
+        let said = |violations: Vec<Violation>| violations.iter().map(ToString::to_string).collect();
+        ty.accepts(&Val::new(value)).map(Val::into_json).map_err(said)
+    }
+
+    #[test]
+    fn defaults_are_filled_in_and_absent_nullables_are_null() {
+        let whole = json!({ "text": "x", "refund": 0, "note": null });
+        assert_eq!(accepted(&reply(), json!({ "text": "x" })), Ok(whole.clone()));
+        let value = Val::new(whole);
+        assert!(reply().accepts(&value).is_ok_and(|same| same.same(&value)));
+        assert_eq!(
+            accepted(&reply().list(), json!([{ "text": "x", "note": "y" }])),
+            Ok(json!([{ "text": "x", "note": "y", "refund": 0 }]))
+        );
+    }
+
+    #[test]
+    fn violations_say_where_and_what() {
+        assert_eq!(
+            accepted(&reply(), json!({ "refund": "much", "txt": 1 })),
+            Err(vec![
+                "the field `text` is missing".to_owned(),
+                "/refund: \"much\" is not a number".to_owned(),
+                "/txt: there is no field `txt` here; the fields are `text`, `refund` and `note`".to_owned(),
+            ])
+        );
+        let bounded = Type::known(json!({ "type": "integer", "minimum": 1 }));
+        assert_eq!(accepted(&bounded, json!(0)).map_err(|all| all.len()), Err(1));
+        assert_eq!(accepted(&bounded, json!(1.0)), Ok(json!(1.0)));
+    }
+
+    #[test]
+    fn fits_tells_never_from_maybe() {
+        let choice = |words: &[&str]| Type::known(json!({ "enum": words }));
+        let cases = [
+            (Type::integer(), Type::number(), Fit::Yes),
+            (Type::number(), Type::integer(), Fit::Maybe),
+            (Type::string(), Type::integer(), Fit::No),
+            (Type::string(), Type::string().nullable(), Fit::Yes),
+            (Type::string().nullable(), Type::string(), Fit::Maybe),
+            (Type::null(), Type::string(), Fit::No),
+            (Type::any(), Type::string(), Fit::Maybe),
+            (Type::string(), Type::any(), Fit::Yes),
+            (choice(&["a", "b"]), Type::string(), Fit::Yes),
+            (choice(&["a", "b"]), choice(&["b", "c"]), Fit::Maybe),
+            (choice(&["a"]), choice(&["c"]), Fit::No),
+            (Type::string(), choice(&["a"]), Fit::Maybe),
+            (Type::string().list(), Type::integer().list(), Fit::No),
+            (Type::fields([("text", Type::string(), true)]), reply(), Fit::Yes),
+            (Type::fields([("other", Type::string(), true)]), reply(), Fit::No),
+            (Type::object(), reply(), Fit::Maybe),
+            (Type::file(), Type::string(), Fit::No),
+            (Type::string(), Type::known(json!({ "type": "string", "minLength": 3 })), Fit::Maybe),
+        ];
+        for (from, to, expected) in cases {
+            assert_eq!(from.fits(&to), expected, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn a_type_that_refers_to_itself_is_followed_as_far_as_the_value_goes() {
+        let tree = Type::from_schema(json!({
+            "$ref": "#/$defs/Tree",
+            "$defs": { "Tree": {
+                "type": "object",
+                "properties": { "name": { "type": "string" }, "children": { "type": "array", "items": { "$ref": "#/$defs/Tree" } } },
+                "required": ["name", "children"],
+            } },
+        }))
+        .expect("a valid schema");
+        assert_eq!(tree.at(&["children", "0", "children", "1", "name"]), Field::Found(Type::string()));
+        let good = json!({ "name": "a", "children": [{ "name": "b", "children": [] }] });
+        assert_eq!(accepted(&tree, good.clone()), Ok(good));
+        let bad = json!({ "name": "a", "children": [{ "name": 1, "children": [] }] });
+        assert_eq!(accepted(&tree, bad), Err(vec!["/children/0/name: 1 is not a string".to_owned()]));
+        assert_eq!(tree.fits(&tree), Fit::Yes);
+    }
+
+    #[test]
+    fn a_type_is_stored_as_its_schema() {
+        let text = serde_json::to_string(&reply()).expect("serializes");
+        assert_eq!(serde_json::from_str::<Type>(&text).expect("parses"), reply());
+        assert!(serde_json::from_str::<Type>(r#"{ "type": "strin" }"#).is_err());
     }
 }

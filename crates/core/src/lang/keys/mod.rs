@@ -102,7 +102,7 @@ pub(crate) enum Takes {
     /// A list of maps with the keys of a table, or one such map.
     Maps(&'static Table),
     /// Any of some.
-    Either(&'static [Takes]),
+    Either(&'static [Self]),
     /// Defaults for kinds of steps.
     Defaults,
     /// Whatever the server understands.

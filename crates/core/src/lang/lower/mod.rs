@@ -99,11 +99,8 @@ pub(crate) struct StepInfo {
 pub(crate) struct BodyInfo {
     pub(crate) owner: Owner,
     pub(crate) frame: FrameId,
-    pub(crate) span: Span,
     pub(crate) output: Option<SiteId>,
     pub(crate) output_reads: Vec<ReadOf>,
-    /// Handlers and clean-ups: entered only when something else has happened.
-    pub(crate) aside: bool,
 }
 
 /// Where an expression stands and what it may see.

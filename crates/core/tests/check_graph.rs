@@ -22,9 +22,20 @@ fn edges(graph: &Graph) -> Vec<String> {
             let deps: Vec<String> = step
                 .deps
                 .iter()
-                .map(|dep| format!("{}:{:?}", graph.step(body.steps[dep.on as usize]).name, dep.how))
+                .map(|dep| {
+                    format!(
+                        "{}:{:?}",
+                        graph.step(body.steps[dep.on as usize]).name,
+                        dep.how
+                    )
+                })
                 .collect();
-            lines.push(format!("{} <- [{}] {:?}", step.name, deps.join(" "), step.outer));
+            lines.push(format!(
+                "{} <- [{}] {:?}",
+                step.name,
+                deps.join(" "),
+                step.outer
+            ));
         }
     }
     lines
@@ -86,7 +97,14 @@ steps:
   - c: { set: "{{ a.stdout }}" }
 "#,
     );
-    assert_eq!(edges(&graph), ["a <- [] []", "b <- [a:After] []", "c <- [a:Value b:After] []"]);
+    assert_eq!(
+        edges(&graph),
+        [
+            "a <- [] []",
+            "b <- [a:After] []",
+            "c <- [a:Value b:After] []"
+        ]
+    );
     assert!(graph.body(graph.main().body).list);
 }
 
@@ -108,9 +126,17 @@ steps:
     let host = find(&graph, "a");
     assert_eq!(host.fallback.len(), 2);
     let (second, third) = (graph.step(host.fallback[0]), graph.step(host.fallback[1]));
-    let Kind::Model(model) = &second.kind else { panic!("a model") };
-    assert_eq!((&*model.name, model.temperature, second.leaf.retry.attempts), ("strong", Some(0.5), 2));
-    assert_eq!((second.gates.len(), second.returns.is_some(), &*second.name), (1, true, "a"));
+    let Kind::Model(model) = &second.kind else {
+        panic!("a model")
+    };
+    assert_eq!(
+        (&*model.name, model.temperature, second.leaf.retry.attempts),
+        ("strong", Some(0.5), 2)
+    );
+    assert_eq!(
+        (second.gates.len(), second.returns.is_some(), &*second.name),
+        (1, true, "a")
+    );
     assert!(matches!(third.kind, Kind::Set(_)));
     assert_eq!((third.gates.len(), third.returns.is_some()), (1, true));
 }
@@ -128,7 +154,11 @@ steps:
     );
     let of = |name: &str| {
         let leaf = &find(&graph, name).leaf;
-        (leaf.timeout, format!("{:?}", leaf.effect), leaf.retry.attempts)
+        (
+            leaf.timeout,
+            format!("{:?}", leaf.effect),
+            leaf.retry.attempts,
+        )
     };
     assert_eq!(of("a"), (600_000, "Read".to_owned(), 1));
     assert_eq!(of("b"), (5_000, "Read".to_owned(), 1));
@@ -150,7 +180,9 @@ steps:
 "#,
     );
     let step = find(&graph, "a");
-    let OnUncertain::Check(check) = step.leaf.on_uncertain else { panic!("a check") };
+    let OnUncertain::Check(check) = step.leaf.on_uncertain else {
+        panic!("a check")
+    };
     let names: Vec<&str> = step
         .gates
         .iter()
@@ -185,7 +217,9 @@ output: "{{ one + (deeper | default(0)) }}"
     );
     let names: Vec<&str> = graph.flows.iter().map(|flow| &*flow.name).collect();
     assert_eq!(names, ["walk", "plus"]);
-    let Kind::Flow(call) = &find(&graph, "deeper").kind else { panic!("a call") };
+    let Kind::Flow(call) = &find(&graph, "deeper").kind else {
+        panic!("a call")
+    };
     assert_eq!((call.flow.0, call.max_depth), (0, 4));
 }
 
@@ -193,6 +227,9 @@ output: "{{ one + (deeper | default(0)) }}"
 fn places_are_lines_of_the_users_file() {
     let graph = graph("steps:\n  a: { set: 1 }\n  b:\n    set: 2\n    join: any\n    after: a\n");
     let step = find(&graph, "b");
-    assert_eq!((&*step.at.file, step.at.line, step.at.column), ("flow.yaml", 3, 3));
+    assert_eq!(
+        (&*step.at.file, step.at.line, step.at.column),
+        ("flow.yaml", 3, 3)
+    );
     assert_eq!(step.join, Join::First(1));
 }

@@ -146,24 +146,40 @@ impl Diagnostic {
             Severity::Error => Level::ERROR,
             Severity::Warning => Level::WARNING,
         };
-        let title = level.primary_title(self.message.as_str()).id(self.code.as_str());
+        let title = level
+            .primary_title(self.message.as_str())
+            .id(self.code.as_str());
         let mut group = Group::with_title(title);
         for (index, excerpt) in self.excerpts.iter().enumerate() {
             let mut snippet = Snippet::source(excerpt.text.as_str())
                 .line_start(excerpt.first_line)
                 .path(excerpt.file.as_str());
             for (at, (range, label)) in excerpt.marks.iter().enumerate() {
-                let kind = if index == 0 && at == 0 { AnnotationKind::Primary } else { AnnotationKind::Context };
+                let kind = if index == 0 && at == 0 {
+                    AnnotationKind::Primary
+                } else {
+                    AnnotationKind::Context
+                };
                 let mark = kind.span(range.clone());
-                snippet = snippet.annotation(if label.is_empty() { mark } else { mark.label(label.as_str()) });
+                snippet = snippet.annotation(if label.is_empty() {
+                    mark
+                } else {
+                    mark.label(label.as_str())
+                });
             }
             group = group.element(snippet);
         }
         let mut report = vec![group];
         if let Some(hint) = &self.hint {
-            report.push(Group::with_title(Level::HELP.with_name("hint").secondary_title(hint.as_str())));
+            report.push(Group::with_title(
+                Level::HELP.with_name("hint").secondary_title(hint.as_str()),
+            ));
         }
-        let renderer = if styled { Renderer::styled() } else { Renderer::plain() };
+        let renderer = if styled {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
         renderer.render(&report)
     }
 }
@@ -178,11 +194,17 @@ impl fmt::Display for Diagnostic {
 fn excerpt(sources: &Sources, span: Span, label: String) -> Excerpt {
     let file = sources.file(span.file);
     let first = file.line_index(span.start as usize);
-    let last = file.line_index((span.end.max(span.start + 1) - 1) as usize).min(first + EXCERPT_LINES_MAX - 1);
+    let last = file
+        .line_index((span.end.max(span.start + 1) - 1) as usize)
+        .min(first + EXCERPT_LINES_MAX - 1);
     let lines = file.line_range(first, last.max(first));
     let text = file.text.get(lines.clone()).unwrap_or("").to_owned();
-    let start = (span.start as usize).saturating_sub(lines.start).min(text.len());
-    let end = (span.end as usize).saturating_sub(lines.start).clamp(start, text.len());
+    let start = (span.start as usize)
+        .saturating_sub(lines.start)
+        .min(text.len());
+    let end = (span.end as usize)
+        .saturating_sub(lines.start)
+        .clamp(start, text.len());
     Excerpt {
         file: file.path.to_string(),
         first_line: first + 1,
@@ -196,7 +218,8 @@ fn add_related(excerpts: &mut Vec<Excerpt>, sources: &Sources, span: Span, label
     let added = excerpt(sources, span, label);
     let source = sources.file(span.file);
     let near = excerpts.iter_mut().find(|excerpt| {
-        excerpt.file == added.file && excerpt.first_line.abs_diff(added.first_line) <= EXCERPT_GAP_LINES_MAX
+        excerpt.file == added.file
+            && excerpt.first_line.abs_diff(added.first_line) <= EXCERPT_GAP_LINES_MAX
     });
     let Some(host) = near else {
         excerpts.push(added);
@@ -206,7 +229,12 @@ fn add_related(excerpts: &mut Vec<Excerpt>, sources: &Sources, span: Span, label
     let first_line = host.first_line.min(added.first_line);
     let last_line = last(host).max(last(&added));
     let lines = source.line_range(first_line - 1, last_line - 1);
-    let shift = |excerpt: &Excerpt| source.line_range(excerpt.first_line - 1, excerpt.first_line - 1).start - lines.start;
+    let shift = |excerpt: &Excerpt| {
+        source
+            .line_range(excerpt.first_line - 1, excerpt.first_line - 1)
+            .start
+            - lines.start
+    };
     let (host_shift, added_shift) = (shift(host), shift(&added));
     for (range, _) in &mut host.marks {
         *range = range.start + host_shift..range.end + host_shift;
@@ -249,7 +277,9 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
 fn distance(name: &str, candidate: &str) -> usize {
     // A plural, a prefix or a word left out is nearer than its letters say: `items` for `item_list` is not a typing error.
     let edits = strsim::osa_distance(name, candidate);
-    let contains = candidate.len() >= 4 && name.len() >= 4 && (candidate.contains(name) || name.contains(candidate));
+    let contains = candidate.len() >= 4
+        && name.len() >= 4
+        && (candidate.contains(name) || name.contains(candidate));
     if contains { edits.min(1) } else { edits }
 }
 
@@ -257,10 +287,18 @@ fn distance(name: &str, candidate: &str) -> usize {
 pub(crate) fn names<'a>(known: impl IntoIterator<Item = &'a str>) -> String {
     const NAMES_SHOWN_MAX: usize = 8;
     let all: Vec<&str> = known.into_iter().collect();
-    let shown: Vec<String> = all.iter().take(NAMES_SHOWN_MAX).map(|name| format!("`{name}`")).collect();
+    let shown: Vec<String> = all
+        .iter()
+        .take(NAMES_SHOWN_MAX)
+        .map(|name| format!("`{name}`"))
+        .collect();
     match (shown.split_last(), all.len() > NAMES_SHOWN_MAX) {
         (None, _) => String::new(),
-        (Some(_), true) => format!("{} and {} more", shown.join(", "), all.len() - NAMES_SHOWN_MAX),
+        (Some(_), true) => format!(
+            "{} and {} more",
+            shown.join(", "),
+            all.len() - NAMES_SHOWN_MAX
+        ),
         (Some((last, [])), false) => last.clone(),
         (Some((last, rest)), false) => format!("{} and {last}", rest.join(", ")),
     }

@@ -23,8 +23,12 @@ pub fn language() -> String {
     }
     out.push_str("## Parts\n\nMaps below keys.\n\n");
     let of_step = |table: &&Table| {
-        [&keys::FLOW, &keys::ANY, &keys::LEAF, &keys::SCOPE].iter().any(|known| std::ptr::eq(*known, *table))
-            || keys::KINDS.iter().any(|kind| std::ptr::eq(kind.table, *table))
+        [&keys::FLOW, &keys::ANY, &keys::LEAF, &keys::SCOPE]
+            .iter()
+            .any(|known| std::ptr::eq(*known, *table))
+            || keys::KINDS
+                .iter()
+                .any(|kind| std::ptr::eq(kind.table, *table))
     };
     for table in keys::tables().into_iter().filter(|table| !of_step(table)) {
         section(&mut out, 3, &format!("`{}`", table.name), table, None);
@@ -39,7 +43,17 @@ pub fn kind(name: &str) -> Option<String> {
     let mut out = String::new();
     kind_section(&mut out, kind);
     let common = if kind.leaf { &keys::LEAF } else { &keys::SCOPE };
-    section(&mut out, 4, if kind.leaf { "Keys of leaves" } else { "Keys of scopes" }, common, None);
+    section(
+        &mut out,
+        4,
+        if kind.leaf {
+            "Keys of leaves"
+        } else {
+            "Keys of scopes"
+        },
+        common,
+        None,
+    );
     section(&mut out, 4, "Keys of any step", &keys::ANY, None);
     Some(out)
 }
@@ -51,12 +65,17 @@ pub fn kinds() -> impl Iterator<Item = &'static str> {
 
 /// The codes of diagnostics in Markdown, page after page.
 pub fn errors() -> String {
-    let mut out = String::from("# Errors of the checker\n\nEach has its own page: `ravel explain RV0102`.\n\n| code | what |\n|---|---|\n");
+    let mut out = String::from(
+        "# Errors of the checker\n\nEach has its own page: `ravel explain RV0102`.\n\n| code | what |\n|---|---|\n",
+    );
     for entry in codes::TABLE {
         let _ = writeln!(out, "| [{0}](#{0}) | {1} |", entry.code, entry.title);
     }
     for entry in codes::TABLE {
-        let page = entry.page.replacen("# ", "## ", 1).replace("\n## ", "\n### ");
+        let page = entry
+            .page
+            .replacen("# ", "## ", 1)
+            .replace("\n## ", "\n### ");
         let page = page.replacen("### ", "## ", usize::from(page.starts_with("### ")));
         let _ = write!(out, "\n<a id=\"{}\"></a>\n\n{page}", entry.code);
     }
@@ -77,7 +96,11 @@ fn section(out: &mut String, level: usize, title: &str, table: &Table, note: Opt
     }
     out.push_str("| key | takes | what for | example |\n|---|---|---|---|\n");
     for key in table.keys {
-        let required = if table.required.contains(&key.name) { " (required)" } else { "" };
+        let required = if table.required.contains(&key.name) {
+            " (required)"
+        } else {
+            ""
+        };
         let cell = |text: &str| text.replace('|', "\\|");
         let _ = writeln!(
             out,
@@ -93,8 +116,15 @@ fn section(out: &mut String, level: usize, title: &str, table: &Table, note: Opt
 
 fn names_section(out: &mut String) {
     let reserved: Vec<String> = RESERVED.iter().map(|word| format!("`{word}`")).collect();
-    let _ = write!(out, "## Names\n\nWords that no step or item may be called: {}.\n\n", reserved.join(", "));
-    let classes: Vec<String> = ErrorClass::ALL.iter().map(|class| format!("`{class}`")).collect();
+    let _ = write!(
+        out,
+        "## Names\n\nWords that no step or item may be called: {}.\n\n",
+        reserved.join(", ")
+    );
+    let classes: Vec<String> = ErrorClass::ALL
+        .iter()
+        .map(|class| format!("`{class}`"))
+        .collect();
     let _ = write!(out, "## Error classes\n\n{}.\n", classes.join(", "));
 }
 
@@ -119,7 +149,11 @@ fn takes(what: Takes) -> String {
         Takes::Count => "a count".to_owned(),
         Takes::Bytes => "a size".to_owned(),
         Takes::Tolerance => "a share, or a number".to_owned(),
-        Takes::Choice(words) => words.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", "),
+        Takes::Choice(words) => words
+            .iter()
+            .map(|word| format!("`{word}`"))
+            .collect::<Vec<_>>()
+            .join(", "),
         Takes::Errors => "error classes".to_owned(),
         Takes::ExitCodes => "exit codes".to_owned(),
         Takes::Type => "a type".to_owned(),

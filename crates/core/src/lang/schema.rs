@@ -12,8 +12,17 @@ pub fn json_schema() -> Value {
     defs.insert("step".to_owned(), step_schema());
     defs.insert("steps".to_owned(), steps_schema());
     defs.insert("type".to_owned(), type_schema());
-    defs.insert("fields".to_owned(), json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/type" } }));
-    defs.insert("duration".to_owned(), pattern(r"^([0-9.]+(ms|s|m|h|d|w) ?)+$", "A number and a unit: 5m, 1h30m."));
+    defs.insert(
+        "fields".to_owned(),
+        json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/type" } }),
+    );
+    defs.insert(
+        "duration".to_owned(),
+        pattern(
+            r"^([0-9.]+(ms|s|m|h|d|w) ?)+$",
+            "A number and a unit: 5m, 1h30m.",
+        ),
+    );
     for table in keys::tables() {
         if is_part(table) {
             defs.insert(def_name(table), table_schema(table));
@@ -32,13 +41,22 @@ pub fn json_schema() -> Value {
 
 /// Tables that stand below keys, not the ones that steps are made of.
 fn is_part(table: &Table) -> bool {
-    let of_step = [&keys::FLOW, &keys::ANY, &keys::LEAF, &keys::SCOPE].iter().any(|known| std::ptr::eq(*known, table));
-    !of_step && !keys::KINDS.iter().any(|kind| std::ptr::eq(kind.table, table))
+    let of_step = [&keys::FLOW, &keys::ANY, &keys::LEAF, &keys::SCOPE]
+        .iter()
+        .any(|known| std::ptr::eq(*known, table));
+    !of_step
+        && !keys::KINDS
+            .iter()
+            .any(|kind| std::ptr::eq(kind.table, table))
 }
 
 /// A name that is unique among the tables: two of them (`wait` the kind, `wait` the map) share a title.
 fn def_name(table: &Table) -> String {
-    let title: String = table.name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    let title: String = table
+        .name
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+        .collect();
     let keys: Vec<&str> = table.keys.iter().map(|key| key.name).take(2).collect();
     format!("{title}_with_{}", keys.join("_"))
 }
@@ -52,7 +70,13 @@ fn object<'k>(keys: impl Iterator<Item = &'k Key>, required: &[&str], doc: &str)
     for key in keys {
         let mut schema = takes(key.takes);
         if let Value::Object(map) = &mut schema {
-            map.insert("description".to_owned(), json!(format!("{}\n\nExample: `{}: {}`", key.doc, key.name, key.example)));
+            map.insert(
+                "description".to_owned(),
+                json!(format!(
+                    "{}\n\nExample: `{}: {}`",
+                    key.doc, key.name, key.example
+                )),
+            );
         }
         properties.insert(key.name.to_owned(), schema);
     }
@@ -72,7 +96,10 @@ fn step_schema() -> Value {
         .iter()
         .map(|kind| json!({ "if": { "required": [kind.name] }, "then": { "$ref": format!("#/$defs/{}_step", kind.name) } }))
         .collect();
-    let names: Vec<Value> = kinds.iter().map(|kind| json!({ "required": [kind.name] })).collect();
+    let names: Vec<Value> = kinds
+        .iter()
+        .map(|kind| json!({ "required": [kind.name] }))
+        .collect();
     json!({ "type": "object", "anyOf": names, "allOf": variants })
 }
 
@@ -80,11 +107,30 @@ fn kind_schema(kind: &Kind) -> Value {
     let common = if kind.leaf { &keys::LEAF } else { &keys::SCOPE };
     // `steps` stands in loops, too: there the loop's own table speaks for it.
     if kind.name == "steps" {
-        let loops: Vec<Value> = ["for_each", "repeat"].iter().map(|name| json!({ "required": [name] })).collect();
-        let own = object(keys::ANY.keys.iter().chain(common.keys).chain(kind.table.keys), kind.table.required, kind.table.doc);
+        let loops: Vec<Value> = ["for_each", "repeat"]
+            .iter()
+            .map(|name| json!({ "required": [name] }))
+            .collect();
+        let own = object(
+            keys::ANY
+                .keys
+                .iter()
+                .chain(common.keys)
+                .chain(kind.table.keys),
+            kind.table.required,
+            kind.table.doc,
+        );
         return json!({ "if": { "anyOf": loops }, "else": own });
     }
-    object(keys::ANY.keys.iter().chain(common.keys).chain(kind.table.keys), kind.table.required, kind.table.doc)
+    object(
+        keys::ANY
+            .keys
+            .iter()
+            .chain(common.keys)
+            .chain(kind.table.keys),
+        kind.table.required,
+        kind.table.doc,
+    )
 }
 
 fn steps_schema() -> Value {
@@ -141,7 +187,9 @@ fn takes(takes_what: Takes) -> Value {
         Takes::Value | Takes::Any => json!({}),
         Takes::Values => json!({ "type": "object" }),
         Takes::Names | Takes::Texts => one_or_list(json!({ "type": "string" })),
-        Takes::PlainMap => json!({ "type": "object", "additionalProperties": { "type": "string" } }),
+        Takes::PlainMap => {
+            json!({ "type": "object", "additionalProperties": { "type": "string" } })
+        }
         Takes::Integer { min, max } => {
             let mut schema = json!({ "type": "integer", "minimum": min });
             if max < i64::MAX {
@@ -152,10 +200,17 @@ fn takes(takes_what: Takes) -> Value {
         Takes::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
         Takes::Boolean => json!({ "type": "boolean" }),
         Takes::Duration => json!({ "$ref": "#/$defs/duration" }),
-        Takes::DurationRange => pattern(r"^[0-9.]+(ms|s|m|h|d)(\.\.[0-9.]+(ms|s|m|h|d))?$", "1s..30s"),
+        Takes::DurationRange => pattern(
+            r"^[0-9.]+(ms|s|m|h|d)(\.\.[0-9.]+(ms|s|m|h|d))?$",
+            "1s..30s",
+        ),
         Takes::Count => json!({ "type": ["integer", "string"], "pattern": "^[0-9.]+[kKmMGB]?$" }),
-        Takes::Bytes => json!({ "type": ["integer", "string"], "pattern": "^[0-9.]+ ?([kKMG]i?B?|B)?$" }),
-        Takes::Tolerance => json!({ "type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9.]+%$" }),
+        Takes::Bytes => {
+            json!({ "type": ["integer", "string"], "pattern": "^[0-9.]+ ?([kKMG]i?B?|B)?$" })
+        }
+        Takes::Tolerance => {
+            json!({ "type": ["integer", "string"], "minimum": 0, "pattern": "^[0-9.]+%$" })
+        }
         Takes::Choice(words) => json!({ "enum": words }),
         Takes::Errors => {
             let classes: Vec<&str> = ErrorClass::ALL.iter().map(|class| class.name()).collect();
@@ -164,9 +219,13 @@ fn takes(takes_what: Takes) -> Value {
         Takes::ExitCodes => one_or_list(json!({ "type": "integer" })),
         Takes::Type => json!({ "$ref": "#/$defs/type" }),
         Takes::Fields => json!({ "$ref": "#/$defs/fields" }),
-        Takes::Types => json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/type" } }),
+        Takes::Types => {
+            json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/type" } })
+        }
         Takes::Steps => json!({ "$ref": "#/$defs/steps" }),
-        Takes::StepMap => json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/step" } }),
+        Takes::StepMap => {
+            json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/step" } })
+        }
         Takes::Step => json!({ "$ref": "#/$defs/step" }),
         Takes::Cases => {
             let case = json!({ "anyOf": [{ "$ref": "#/$defs/step" }, { "type": "array" }] });
@@ -177,11 +236,17 @@ fn takes(takes_what: Takes) -> Value {
             json!({ "type": "object", "additionalProperties": flow })
         }
         Takes::Map(table) => json!({ "$ref": format!("#/$defs/{}", def_name(table)) }),
-        Takes::Maps(table) => one_or_list(json!({ "$ref": format!("#/$defs/{}", def_name(table)) })),
-        Takes::Either(choices) => json!({ "anyOf": choices.iter().map(|choice| takes(*choice)).collect::<Vec<_>>() }),
+        Takes::Maps(table) => {
+            one_or_list(json!({ "$ref": format!("#/$defs/{}", def_name(table)) }))
+        }
+        Takes::Either(choices) => {
+            json!({ "anyOf": choices.iter().map(|choice| takes(*choice)).collect::<Vec<_>>() })
+        }
         Takes::Defaults => {
-            let kinds: Map<String, Value> =
-                keys::KINDS.iter().map(|kind| (kind.name.to_owned(), json!({ "type": "object" }))).collect();
+            let kinds: Map<String, Value> = keys::KINDS
+                .iter()
+                .map(|kind| (kind.name.to_owned(), json!({ "type": "object" })))
+                .collect();
             json!({ "type": "object", "properties": kinds, "additionalProperties": false })
         }
     }
@@ -194,11 +259,18 @@ mod tests {
     #[test]
     fn the_schema_is_valid_and_takes_the_examples_of_every_kind() {
         let schema = json_schema();
-        let validator = jsonschema::validator_for(&schema).expect("the schema of the language is a schema");
+        let validator =
+            jsonschema::validator_for(&schema).expect("the schema of the language is a schema");
         for kind in keys::KINDS.iter().filter(|kind| kind.available) {
             let text = format!("steps: {{ it: {} }}", kind.example);
-            let flow = crate::lang::Bundle::from_text("x.yaml", &text).expect("the example parses").flows["x.yaml"].clone();
-            let problems: Vec<String> = validator.iter_errors(&flow).map(|error| error.to_string()).collect();
+            let flow = crate::lang::Bundle::from_text("x.yaml", &text)
+                .expect("the example parses")
+                .flows["x.yaml"]
+                .clone();
+            let problems: Vec<String> = validator
+                .iter_errors(&flow)
+                .map(|error| error.to_string())
+                .collect();
             assert_eq!(problems, Vec::<String>::new(), "{}", kind.name);
         }
         let wrong = json!({ "steps": { "a": { "model": "fast", "promt": "x" } } });

@@ -115,10 +115,10 @@ impl SourceFile {
         let line = self.line_index(byte);
         let start = self.lines[line] as usize;
         let end = byte.min(self.text.len());
-        let column = self
-            .text
-            .get(start..end)
-            .map_or_else(|| end.saturating_sub(start), |before| before.chars().count());
+        let column = self.text.get(start..end).map_or_else(
+            || end.saturating_sub(start),
+            |before| before.chars().count(),
+        );
         (line + 1, column + 1)
     }
 

@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 pub use accept::{VIOLATIONS_MAX, Violation};
 pub use field::Field;
 pub use fit::Fit;
-pub(crate) use shape::{lift_defs, nullable_schema};
 pub use shape::{Named, Property, Shape};
+pub(crate) use shape::{lift_defs, nullable_schema};
 
 /// A type of the language.
 #[derive(Clone)]
@@ -49,7 +49,12 @@ impl Type {
     }
 
     fn of(schema: Value, shape: Shape, more: bool) -> Self {
-        Self(Arc::new(Inner { schema, shape, more, validator: OnceLock::new() }))
+        Self(Arc::new(Inner {
+            schema,
+            shape,
+            more,
+            validator: OnceLock::new(),
+        }))
     }
 
     /// The type of a schema that is known to be valid: made by this crate, or its keywords checked one by one.
@@ -212,15 +217,23 @@ impl fmt::Display for Type {
             Shape::Nullable(inner) => write!(f, "{inner} | null"),
             Shape::OneOf(types) => f.write_str(&list_of(types.iter(), " | ")),
             Shape::Named(name) => f.write_str(name.name()),
-            Shape::Fields { properties, rest: Some(_) } if properties.is_empty() => f.write_str("object"),
-            Shape::Fields { properties, .. } => write!(f, "{{{}}}", list_of(properties.keys(), ", ")),
+            Shape::Fields {
+                properties,
+                rest: Some(_),
+            } if properties.is_empty() => f.write_str("object"),
+            Shape::Fields { properties, .. } => {
+                write!(f, "{{{}}}", list_of(properties.keys(), ", "))
+            }
         }
     }
 }
 
 fn list_of<T: fmt::Display>(items: impl ExactSizeIterator<Item = T>, separator: &str) -> String {
     let more = items.len() > FIELDS_SHOWN_MAX;
-    let mut shown: Vec<String> = items.take(FIELDS_SHOWN_MAX).map(|item| item.to_string()).collect();
+    let mut shown: Vec<String> = items
+        .take(FIELDS_SHOWN_MAX)
+        .map(|item| item.to_string())
+        .collect();
     if more {
         shown.push("…".to_owned());
     }
@@ -259,14 +272,20 @@ mod tests {
     }
 
     fn accepted(ty: &Type, value: Value) -> Result<Value, Vec<String>> {
-        let said = |violations: Vec<Violation>| violations.iter().map(ToString::to_string).collect();
-        ty.accepts(&Val::new(value)).map(Val::into_json).map_err(said)
+        let said =
+            |violations: Vec<Violation>| violations.iter().map(ToString::to_string).collect();
+        ty.accepts(&Val::new(value))
+            .map(Val::into_json)
+            .map_err(said)
     }
 
     #[test]
     fn defaults_are_filled_in_and_absent_nullables_are_null() {
         let whole = json!({ "text": "x", "refund": 0, "note": null });
-        assert_eq!(accepted(&reply(), json!({ "text": "x" })), Ok(whole.clone()));
+        assert_eq!(
+            accepted(&reply(), json!({ "text": "x" })),
+            Ok(whole.clone())
+        );
         let value = Val::new(whole);
         assert!(reply().accepts(&value).is_ok_and(|same| same.same(&value)));
         assert_eq!(
@@ -282,11 +301,15 @@ mod tests {
             Err(vec![
                 "the field `text` is missing".to_owned(),
                 "/refund: \"much\" is not a number".to_owned(),
-                "/txt: there is no field `txt` here; the fields are `text`, `refund` and `note`".to_owned(),
+                "/txt: there is no field `txt` here; the fields are `text`, `refund` and `note`"
+                    .to_owned(),
             ])
         );
         let bounded = Type::known(json!({ "type": "integer", "minimum": 1 }));
-        assert_eq!(accepted(&bounded, json!(0)).map_err(|all| all.len()), Err(1));
+        assert_eq!(
+            accepted(&bounded, json!(0)).map_err(|all| all.len()),
+            Err(1)
+        );
         assert_eq!(accepted(&bounded, json!(1.0)), Ok(json!(1.0)));
     }
 
@@ -307,11 +330,23 @@ mod tests {
             (choice(&["a"]), choice(&["c"]), Fit::No),
             (Type::string(), choice(&["a"]), Fit::Maybe),
             (Type::string().list(), Type::integer().list(), Fit::No),
-            (Type::fields([("text", Type::string(), true)]), reply(), Fit::Yes),
-            (Type::fields([("other", Type::string(), true)]), reply(), Fit::No),
+            (
+                Type::fields([("text", Type::string(), true)]),
+                reply(),
+                Fit::Yes,
+            ),
+            (
+                Type::fields([("other", Type::string(), true)]),
+                reply(),
+                Fit::No,
+            ),
             (Type::object(), reply(), Fit::Maybe),
             (Type::file(), Type::string(), Fit::No),
-            (Type::string(), Type::known(json!({ "type": "string", "minLength": 3 })), Fit::Maybe),
+            (
+                Type::string(),
+                Type::known(json!({ "type": "string", "minLength": 3 })),
+                Fit::Maybe,
+            ),
         ];
         for (from, to, expected) in cases {
             assert_eq!(from.fits(&to), expected, "{from} to {to}");
@@ -329,18 +364,27 @@ mod tests {
             } },
         }))
         .expect("a valid schema");
-        assert_eq!(tree.at(&["children", "0", "children", "1", "name"]), Field::Found(Type::string()));
+        assert_eq!(
+            tree.at(&["children", "0", "children", "1", "name"]),
+            Field::Found(Type::string())
+        );
         let good = json!({ "name": "a", "children": [{ "name": "b", "children": [] }] });
         assert_eq!(accepted(&tree, good.clone()), Ok(good));
         let bad = json!({ "name": "a", "children": [{ "name": 1, "children": [] }] });
-        assert_eq!(accepted(&tree, bad), Err(vec!["/children/0/name: 1 is not a string".to_owned()]));
+        assert_eq!(
+            accepted(&tree, bad),
+            Err(vec!["/children/0/name: 1 is not a string".to_owned()])
+        );
         assert_eq!(tree.fits(&tree), Fit::Yes);
     }
 
     #[test]
     fn a_type_is_stored_as_its_schema() {
         let text = serde_json::to_string(&reply()).expect("serializes");
-        assert_eq!(serde_json::from_str::<Type>(&text).expect("parses"), reply());
+        assert_eq!(
+            serde_json::from_str::<Type>(&text).expect("parses"),
+            reply()
+        );
         assert!(serde_json::from_str::<Type>(r#"{ "type": "strin" }"#).is_err());
     }
 }

@@ -57,13 +57,22 @@ impl Typer<'_, '_> {
                 let types: Vec<Type> = parts.iter().map(|part| self.shape(place, part)).collect();
                 Type::one_of(&types)
             }
-            Form::If { test, then, otherwise } => self.choice(place, test, then, otherwise.as_deref()),
+            Form::If {
+                test,
+                then,
+                otherwise,
+            } => self.choice(place, test, then, otherwise.as_deref()),
             Form::Math { op, left, right } => {
                 let (left, right) = (self.shape(place, left), self.shape(place, right));
                 math(*op, &left, &right)
             }
             Form::Negate(of) => self.shape(place, of),
-            Form::Filter { name, returns, input, args } => {
+            Form::Filter {
+                name,
+                returns,
+                input,
+                args,
+            } => {
                 let input = self.shape(place, input);
                 for arg in args {
                     self.shape(place, arg);
@@ -85,12 +94,22 @@ impl Typer<'_, '_> {
             }
             Form::List(items) => {
                 let types: Vec<Type> = items.iter().map(|item| self.shape(place, item)).collect();
-                if types.is_empty() { self.common.any.list() } else { Type::one_of(&types).list() }
+                if types.is_empty() {
+                    self.common.any.list()
+                } else {
+                    Type::one_of(&types).list()
+                }
             }
             Form::Object(fields) => self.object(place, fields),
             Form::Other(parts) => {
                 for part in parts {
-                    self.shape(Place { strict: false, ..place }, part);
+                    self.shape(
+                        Place {
+                            strict: false,
+                            ..place
+                        },
+                        part,
+                    );
                 }
                 self.common.any.clone()
             }
@@ -98,7 +117,11 @@ impl Typer<'_, '_> {
     }
 
     fn junction(&mut self, place: Place<'_>, shape: &Shape, parts: &[Shape]) -> Type {
-        let word = if matches!(shape.form, Form::All(_)) { "and" } else { "or" };
+        let word = if matches!(shape.form, Form::All(_)) {
+            "and"
+        } else {
+            "or"
+        };
         let types: Vec<Type> = parts
             .iter()
             .map(|part| {
@@ -114,12 +137,22 @@ impl Typer<'_, '_> {
     fn operand(&mut self, place: Place<'_>, shape: &Shape, ty: &Type, word: &str) {
         if place.strict && ty.fits(&self.common.boolean) == Fit::No {
             let span = self.span(place, shape);
-            let problem = Problem::new(codes::CONDITION, span, format!("`{word}` takes booleans, and this is {}", a(ty)));
+            let problem = Problem::new(
+                codes::CONDITION,
+                span,
+                format!("`{word}` takes booleans, and this is {}", a(ty)),
+            );
             self.lower.problem(problem.maybe_hint(boolean_hint(ty)));
         }
     }
 
-    fn choice(&mut self, place: Place<'_>, test: &Shape, then: &Shape, otherwise: Option<&Shape>) -> Type {
+    fn choice(
+        &mut self,
+        place: Place<'_>,
+        test: &Shape,
+        then: &Shape,
+        otherwise: Option<&Shape>,
+    ) -> Type {
         self.shape(place, test);
         let then = self.shape(place, then);
         match otherwise {
@@ -142,7 +175,11 @@ impl Typer<'_, '_> {
             }
         }
         if all {
-            Type::fields(known.iter().map(|(name, ty)| (name.as_str(), ty.clone(), true)))
+            Type::fields(
+                known
+                    .iter()
+                    .map(|(name, ty)| (name.as_str(), ty.clone(), true)),
+            )
         } else {
             Type::object()
         }
@@ -157,8 +194,10 @@ impl Typer<'_, '_> {
                 Field::Missing(known) => {
                     let span = self.span(place, shape);
                     let message = format!("there is no `{}` in {}", part(step), a(&at));
-                    let near = nearest(&part(step), known.iter().map(String::as_str)).map(|near| format!("did you mean `{near}`?"));
-                    self.lower.problem(Problem::new(codes::NO_FIELD, span, message).maybe_hint(near));
+                    let near = nearest(&part(step), known.iter().map(String::as_str))
+                        .map(|near| format!("did you mean `{near}`?"));
+                    self.lower
+                        .problem(Problem::new(codes::NO_FIELD, span, message).maybe_hint(near));
                     return self.common.any.clone();
                 }
             }
@@ -169,7 +208,9 @@ impl Typer<'_, '_> {
     /// The type of a reference; a field that is not there is the mistake this checker exists for.
     fn path(&mut self, place: Place<'_>, reference: &Ref) -> Type {
         let span = self.lower.at(place.text, reference.at.clone());
-        let Some(found) = self.lower.find(place.cx.frame, &reference.root) else { return self.common.any.clone() };
+        let Some(found) = self.lower.find(place.cx.frame, &reference.root) else {
+            return self.common.any.clone();
+        };
         let (mut ty, skip) = match found {
             Found::Steps => match self.meta(place, reference) {
                 Some(ty) => (ty, 1),
@@ -208,16 +249,31 @@ impl Typer<'_, '_> {
 
     fn bound(&mut self, bind: Bind, span: Span) -> Type {
         match bind {
-            Bind::Item(step) => self.items.get(&step).cloned().unwrap_or_else(|| self.common.any.clone()),
+            Bind::Item(step) => self
+                .items
+                .get(&step)
+                .cloned()
+                .unwrap_or_else(|| self.common.any.clone()),
             Bind::Carry(step) | Bind::Output(step) => {
                 if let Bind::Output(_) = bind {
                     self.read_without_output(step, span);
                 }
-                let known = if matches!(bind, Bind::Output(_)) { &self.outputs } else { &self.carries };
-                known.get(&step).cloned().unwrap_or_else(|| self.common.any.clone())
+                let known = if matches!(bind, Bind::Output(_)) {
+                    &self.outputs
+                } else {
+                    &self.carries
+                };
+                known
+                    .get(&step)
+                    .cloned()
+                    .unwrap_or_else(|| self.common.any.clone())
             }
             Bind::Rounds(step) => {
-                let carry = self.carries.get(&step).cloned().unwrap_or_else(|| self.common.any.clone());
+                let carry = self
+                    .carries
+                    .get(&step)
+                    .cloned()
+                    .unwrap_or_else(|| self.common.any.clone());
                 carry.list()
             }
             Bind::Loop => self.common.rounds.clone(),
@@ -227,7 +283,15 @@ impl Typer<'_, '_> {
         }
     }
 
-    fn no_field(&mut self, place: Place<'_>, reference: &Ref, index: usize, ty: &Type, known: &[String], span: Span) {
+    fn no_field(
+        &mut self,
+        place: Place<'_>,
+        reference: &Ref,
+        index: usize,
+        ty: &Type,
+        known: &[String],
+        span: Span,
+    ) {
         let mut base = reference.clone();
         base.path.truncate(index);
         let reader = self.reader(place.cx);
@@ -235,13 +299,19 @@ impl Typer<'_, '_> {
         let mut upto = reference.clone();
         upto.path.truncate(index + 1);
         let is_step = index == 0
-            && matches!(self.lower.find(place.cx.frame, &reference.root), Some(Found::Step { .. }));
+            && matches!(
+                self.lower.find(place.cx.frame, &reference.root),
+                Some(Found::Step { .. })
+            );
         let what = if known.is_empty() && index == 0 && reference.root == "input" {
             "the flow has no such `input`".to_owned()
         } else if known.is_empty() {
             format!("`{base}` is {}, which has no fields", a(ty))
         } else if is_step {
-            format!("`{base}` returns {}", names(known.iter().map(String::as_str)))
+            format!(
+                "`{base}` returns {}",
+                names(known.iter().map(String::as_str))
+            )
         } else {
             format!("`{base}` has {}", names(known.iter().map(String::as_str)))
         };
@@ -256,18 +326,36 @@ impl Typer<'_, '_> {
         });
         let hint = hint
             .or_else(|| self.hint_for_output(place.cx.frame, reference, index))
-            .or_else(|| (index == 0 && reference.root == "input").then(|| format!("declare it: `input: {{ {wanted}: string }}`")));
+            .or_else(|| {
+                (index == 0 && reference.root == "input")
+                    .then(|| format!("declare it: `input: {{ {wanted}: string }}`"))
+            });
         let message = format!("{reader} reads `{upto}`, but {what}");
-        self.lower.problem(Problem::new(codes::NO_FIELD, span, message).maybe_hint(hint));
+        self.lower
+            .problem(Problem::new(codes::NO_FIELD, span, message).maybe_hint(hint));
     }
 
     /// A step of a group, read through the group.
-    fn hint_for_output(&self, frame: crate::lang::lower::FrameId, reference: &Ref, index: usize) -> Option<String> {
-        let Some(Found::Step { step, .. }) = self.lower.find(frame, &reference.root) else { return None };
+    fn hint_for_output(
+        &self,
+        frame: crate::lang::lower::FrameId,
+        reference: &Ref,
+        index: usize,
+    ) -> Option<String> {
+        let Some(Found::Step { step, .. }) = self.lower.find(frame, &reference.root) else {
+            return None;
+        };
         let body = self.lower.info(step).body?;
         let name = part(reference.path.get(index)?);
-        let inside = self.lower.bodies[body.0 as usize].index.contains_key(name.as_str());
-        inside.then(|| format!("`{name}` is a step inside `{0}`: give it out by the `output` of `{0}`", reference.root))
+        let inside = self.lower.bodies[body.0 as usize]
+            .index
+            .contains_key(name.as_str());
+        inside.then(|| {
+            format!(
+                "`{name}` is a step inside `{0}`: give it out by the `output` of `{0}`",
+                reference.root
+            )
+        })
     }
 
     /// Who reads, for a message.
@@ -275,7 +363,8 @@ impl Typer<'_, '_> {
         match cx.owner {
             Owner::Flow(flow) => format!("flow `{}`", self.lower.flows[flow].name),
             Owner::Step(mut step) => {
-                while let crate::lang::lower::Placed::Hidden { host } = self.lower.info(step).placed {
+                while let crate::lang::lower::Placed::Hidden { host } = self.lower.info(step).placed
+                {
                     step = host;
                 }
                 format!("step `{}`", self.lower.info(step).name)
@@ -283,8 +372,18 @@ impl Typer<'_, '_> {
         }
     }
 
-    fn compare(&mut self, place: Place<'_>, shape: &Shape, op: CompareOp, left: &Shape, right: &Shape) {
-        let loose = Place { strict: false, ..place };
+    fn compare(
+        &mut self,
+        place: Place<'_>,
+        shape: &Shape,
+        op: CompareOp,
+        left: &Shape,
+        right: &Shape,
+    ) {
+        let loose = Place {
+            strict: false,
+            ..place
+        };
         let (left_ty, right_ty) = (self.shape(loose, left), self.shape(loose, right));
         let fine = match op {
             CompareOp::Equal | CompareOp::NotEqual => {
@@ -293,9 +392,10 @@ impl Typer<'_, '_> {
                 }
                 is_null(left) || is_null(right) || left_ty.overlaps(&right_ty)
             }
-            CompareOp::Less | CompareOp::LessOrEqual | CompareOp::Greater | CompareOp::GreaterOrEqual => {
-                ordered(&left_ty, &right_ty)
-            }
+            CompareOp::Less
+            | CompareOp::LessOrEqual
+            | CompareOp::Greater
+            | CompareOp::GreaterOrEqual => ordered(&left_ty, &right_ty),
             CompareOp::In | CompareOp::NotIn => contains(&left_ty, &right_ty),
         };
         if fine {
@@ -304,36 +404,53 @@ impl Typer<'_, '_> {
         let span = self.span(place, shape);
         let (left, right) = (a(&left_ty), a(&right_ty));
         let message = match op {
-            CompareOp::Equal | CompareOp::NotEqual => format!("this compares {left} with {right}, which are never equal"),
-            CompareOp::Less | CompareOp::LessOrEqual | CompareOp::Greater | CompareOp::GreaterOrEqual => {
+            CompareOp::Equal | CompareOp::NotEqual => {
+                format!("this compares {left} with {right}, which are never equal")
+            }
+            CompareOp::Less
+            | CompareOp::LessOrEqual
+            | CompareOp::Greater
+            | CompareOp::GreaterOrEqual => {
                 format!("{left} and {right} have no order")
             }
             CompareOp::In | CompareOp::NotIn => format!("{left} is never in {right}"),
         };
-        let numeric = |ty: &Type| matches!(plain(ty).shape(), TypeShape::Integer | TypeShape::Number);
+        let numeric =
+            |ty: &Type| matches!(plain(ty).shape(), TypeShape::Integer | TypeShape::Number);
         let textual = |ty: &Type| matches!(plain(ty).shape(), TypeShape::Text);
         let hint = ((numeric(&left_ty) && textual(&right_ty)) || (textual(&left_ty) && numeric(&right_ty)))
             .then(|| "make the text a number with `| int` or `| float`, or leave the quotes of the number out".to_owned());
-        self.lower.problem(Problem::new(codes::COMPARISON, span, message).maybe_hint(hint));
+        self.lower
+            .problem(Problem::new(codes::COMPARISON, span, message).maybe_hint(hint));
     }
 
     /// A text compared with a closed choice that does not have it. True when that was reported.
-    fn compare_enum(&mut self, place: Place<'_>, shape: &Shape, left: (&Shape, &Type), right: (&Shape, &Type)) -> bool {
+    fn compare_enum(
+        &mut self,
+        place: Place<'_>,
+        shape: &Shape,
+        left: (&Shape, &Type),
+        right: (&Shape, &Type),
+    ) -> bool {
         let (word, ty) = match (&left.0.form, &right.0.form) {
             (_, Form::Literal(Json::String(word))) => (word, left.1),
             (Form::Literal(Json::String(word)), _) => (word, right.1),
             _ => return false,
         };
         let plain_type = plain(ty);
-        let TypeShape::Enum(values) = plain_type.shape() else { return false };
+        let TypeShape::Enum(values) = plain_type.shape() else {
+            return false;
+        };
         if values.iter().any(|value| value == word) {
             return false;
         }
         let texts: Vec<&str> = values.iter().filter_map(Json::as_str).collect();
         let span = self.span(place, shape);
-        let hint = nearest(word, texts.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
+        let hint =
+            nearest(word, texts.iter().copied()).map(|near| format!("did you mean \"{near}\"?"));
         let message = format!("this is never \"{word}\": the values are {}", names(texts));
-        self.lower.problem(Problem::new(codes::COMPARISON, span, message).maybe_hint(hint));
+        self.lower
+            .problem(Problem::new(codes::COMPARISON, span, message).maybe_hint(hint));
         true
     }
 }
@@ -370,7 +487,9 @@ pub(super) fn boolean_hint(ty: &Type) -> Option<String> {
         TypeShape::Integer | TypeShape::Number => "there is no truthiness: compare it, `… > 0`",
         TypeShape::Text => "there is no truthiness: compare it, `… != \"\"`",
         TypeShape::List(_) => "there is no truthiness: compare its length, `… | length > 0`",
-        TypeShape::Fields { .. } => "there is no truthiness: read one of its fields, or write `… is defined`",
+        TypeShape::Fields { .. } => {
+            "there is no truthiness: read one of its fields, or write `… is defined`"
+        }
         TypeShape::Null
         | TypeShape::Any
         | TypeShape::Opaque
@@ -398,7 +517,11 @@ fn is_null(shape: &Shape) -> bool {
 }
 
 fn joined(left: Type, right: Type) -> Type {
-    if left == right { left } else { Type::one_of(&[left, right]) }
+    if left == right {
+        left
+    } else {
+        Type::one_of(&[left, right])
+    }
 }
 
 /// What kind of thing the values of a type are, when all are of one kind.
@@ -416,21 +539,33 @@ pub(super) fn kind(ty: &Type) -> ValueKind {
                 kind => kind,
             });
             let first = kinds.next().unwrap_or(ValueKind::Any);
-            if kinds.all(|kind| kind == first) { first } else { ValueKind::Any }
+            if kinds.all(|kind| kind == first) {
+                first
+            } else {
+                ValueKind::Any
+            }
         }
-        TypeShape::Null | TypeShape::Any | TypeShape::Opaque | TypeShape::OneOf(_) | TypeShape::Nullable(_) | TypeShape::Named(_) => {
-            ValueKind::Any
-        }
+        TypeShape::Null
+        | TypeShape::Any
+        | TypeShape::Opaque
+        | TypeShape::OneOf(_)
+        | TypeShape::Nullable(_)
+        | TypeShape::Named(_) => ValueKind::Any,
     }
 }
 
 fn ordered(left: &Type, right: &Type) -> bool {
-    crate::expr::comparable(CompareOp::Less, kind(left), kind(right)) && sortable(left) && sortable(right)
+    crate::expr::comparable(CompareOp::Less, kind(left), kind(right))
+        && sortable(left)
+        && sortable(right)
 }
 
 /// Booleans, lists and objects have no order, whatever they are compared with.
 fn sortable(ty: &Type) -> bool {
-    matches!(kind(ty), ValueKind::Any | ValueKind::Number | ValueKind::Integer | ValueKind::String)
+    matches!(
+        kind(ty),
+        ValueKind::Any | ValueKind::Number | ValueKind::Integer | ValueKind::String
+    )
 }
 
 fn contains(left: &Type, right: &Type) -> bool {
@@ -450,11 +585,22 @@ pub(super) fn literal(value: &Json) -> Type {
         Json::String(_) => Type::string(),
         Json::Array(items) => {
             let types: Vec<Type> = items.iter().map(literal).collect();
-            if types.is_empty() { Type::any().list() } else { Type::one_of(&types).list() }
+            if types.is_empty() {
+                Type::any().list()
+            } else {
+                Type::one_of(&types).list()
+            }
         }
         Json::Object(map) => {
-            let fields: Vec<(&String, Type)> = map.iter().map(|(name, value)| (name, literal(value))).collect();
-            Type::fields(fields.iter().map(|(name, ty)| (name.as_str(), ty.clone(), true)))
+            let fields: Vec<(&String, Type)> = map
+                .iter()
+                .map(|(name, value)| (name, literal(value)))
+                .collect();
+            Type::fields(
+                fields
+                    .iter()
+                    .map(|(name, ty)| (name.as_str(), ty.clone(), true)),
+            )
         }
     }
 }
@@ -478,7 +624,12 @@ fn math(op: MathOp, left: &Type, right: &Type) -> Type {
     match op {
         MathOp::Concat => Type::string(),
         MathOp::Divide => Type::number(),
-        MathOp::Add | MathOp::Multiply | MathOp::Subtract | MathOp::FloorDivide | MathOp::Remainder | MathOp::Power => {
+        MathOp::Add
+        | MathOp::Multiply
+        | MathOp::Subtract
+        | MathOp::FloorDivide
+        | MathOp::Remainder
+        | MathOp::Power => {
             if whole(left) && whole(right) && !matches!(op, MathOp::Power) {
                 Type::integer()
             } else if numeric(left) && numeric(right) {
@@ -489,7 +640,10 @@ fn math(op: MathOp, left: &Type, right: &Type) -> Type {
                     ValueKind::List => joined(plain(left), plain(right)),
                     _ => Type::any(),
                 }
-            } else if matches!(op, MathOp::Subtract | MathOp::FloorDivide | MathOp::Remainder | MathOp::Power) {
+            } else if matches!(
+                op,
+                MathOp::Subtract | MathOp::FloorDivide | MathOp::Remainder | MathOp::Power
+            ) {
                 Type::number()
             } else {
                 Type::any()
@@ -508,8 +662,8 @@ fn filter(name: &str, returns: ValueKind, input: &Type) -> Type {
     match (name, item) {
         ("first" | "last" | "min" | "max" | "random", Some(item)) => item,
         (
-            "sort" | "sort_by" | "unique" | "unique_by" | "reverse" | "take" | "list" | "select" | "reject" | "selectattr"
-            | "rejectattr",
+            "sort" | "sort_by" | "unique" | "unique_by" | "reverse" | "take" | "list" | "select"
+            | "reject" | "selectattr" | "rejectattr",
             Some(_),
         ) => input,
         ("length" | "count" | "int", _) => Type::integer(),

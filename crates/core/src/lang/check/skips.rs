@@ -17,8 +17,15 @@ struct Skips<'l, 'b> {
 /// Reports outputs of scopes and flows that read what may be skipped.
 pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
     let count = lower.steps.len();
-    let bodies: Vec<BodyId> = (0..lower.flows.len()).filter_map(|flow| lower.flows[flow].body).collect();
-    let mut skips = Skips { lower, orders, skippable: vec![false; count], visited: vec![false; count] };
+    let bodies: Vec<BodyId> = (0..lower.flows.len())
+        .filter_map(|flow| lower.flows[flow].body)
+        .collect();
+    let mut skips = Skips {
+        lower,
+        orders,
+        skippable: vec![false; count],
+        visited: vec![false; count],
+    };
     for body in bodies {
         skips.body(body);
     }
@@ -55,10 +62,14 @@ impl Skips<'_, '_> {
     /// By its condition, its join, or what it reads.
     fn itself(&self, step: StepId) -> bool {
         let by_reads = |reads: &[ReadOf]| {
-            reads.iter().any(|read| !read.guarded && !read.meta && self.skippable[read.target.0 as usize])
+            reads
+                .iter()
+                .any(|read| !read.guarded && !read.meta && self.skippable[read.target.0 as usize])
         };
         let info = self.lower.info(step);
-        let Some(def) = self.lower.def(step) else { return by_reads(&info.reads) };
+        let Some(def) = self.lower.def(step) else {
+            return by_reads(&info.reads);
+        };
         let reads_some = info.reads.iter().any(|read| !read.guarded && !read.meta);
         match def.join {
             Join::Failed => return true,
@@ -71,12 +82,17 @@ impl Skips<'_, '_> {
 
     /// A scope whose value is that of a step that may be skipped.
     fn inside(&self, step: StepId) -> bool {
-        let Some(def) = self.lower.def(step) else { return false };
+        let Some(def) = self.lower.def(step) else {
+            return false;
+        };
         let skippable = |step: &StepId| self.skippable[step.0 as usize];
         match &def.kind {
             Kind::Steps(body) => self.single(*body).is_some_and(|only| skippable(&only)),
             Kind::Repeat(spec) => self.single(spec.body).is_some_and(|only| skippable(&only)),
-            Kind::Switch(spec) => spec.cases.iter().any(|(_, case)| skippable(case)) || spec.otherwise.iter().any(skippable),
+            Kind::Switch(spec) => {
+                spec.cases.iter().any(|(_, case)| skippable(case))
+                    || spec.otherwise.iter().any(skippable)
+            }
             Kind::Model(_)
             | Kind::Tool(_)
             | Kind::Run(_)
@@ -109,12 +125,18 @@ impl Skips<'_, '_> {
             let name = info.name.clone();
             let related = match info.spans.get("when") {
                 Some(when) => (*when, format!("`{name}` is skipped when this is false")),
-                None => (info.name_span, format!("`{name}` is skipped when a step that it reads is")),
+                None => (
+                    info.name_span,
+                    format!("`{name}` is skipped when a step that it reads is"),
+                ),
             };
             let message = format!("this reads `{name}`, which may be skipped, without a guard");
             let read_text = self.lower.origin.sources.slice(read.span);
-            let hint = format!("write `{read_text} | default(…)`, `first_of({read_text}, …)` or a condition with `is defined`");
-            let problem = Problem::new(codes::UNGUARDED, read.span, message).related(related.0, related.1);
+            let hint = format!(
+                "write `{read_text} | default(…)`, `first_of({read_text}, …)` or a condition with `is defined`"
+            );
+            let problem =
+                Problem::new(codes::UNGUARDED, read.span, message).related(related.0, related.1);
             self.lower.problem(problem.hint(hint));
         }
     }

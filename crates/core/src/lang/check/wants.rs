@@ -1,7 +1,7 @@
 //! Values against what their places want.
 
-use serde_json::{Map as JsonMap, Value as Json};
 use indexmap::IndexMap;
+use serde_json::{Map as JsonMap, Value as Json};
 
 use super::shapes::{a, boolean_hint, literal, plain};
 use super::types::Typer;
@@ -27,15 +27,27 @@ impl Typer<'_, '_> {
         let leaves = self.leaves(&site);
         let ty = match &site.json {
             Some(json) => {
-                let written = Written { json, leaves, node: &site.node };
+                let written = Written {
+                    json,
+                    leaves,
+                    node: &site.node,
+                };
                 let ty = self.written_type(written.json, "", &written.leaves);
-                if let Want::Type { ty: want, code, what } = &site.want {
+                if let Want::Type {
+                    ty: want,
+                    code,
+                    what,
+                } = &site.want
+                {
                     self.fit_value(&written, want, *code, what);
                 }
                 ty
             }
             None => {
-                let ty = leaves.into_values().next().unwrap_or_else(|| self.common.any.clone());
+                let ty = leaves
+                    .into_values()
+                    .next()
+                    .unwrap_or_else(|| self.common.any.clone());
                 self.fit_bare(&site, &ty);
                 ty
             }
@@ -52,7 +64,16 @@ impl Typer<'_, '_> {
             let leaves = self.leaves(&site);
             // The expressions were reported when the site was typed.
             self.lower.problems.truncate(before);
-            self.fit_value(&Written { json, leaves, node: &site.node }, want, code, what);
+            self.fit_value(
+                &Written {
+                    json,
+                    leaves,
+                    node: &site.node,
+                },
+                want,
+                code,
+                what,
+            );
         }
         self.lower.sites[id as usize] = site;
     }
@@ -103,11 +124,19 @@ impl Typer<'_, '_> {
             Want::Items => {
                 if let Field::Missing(_) = ty.item() {
                     let name = self.owner_name(site.cx.owner);
-                    let message = format!("`for_each` takes a list or a map, and this is {}", a(ty));
+                    let message =
+                        format!("`for_each` takes a list or a map, and this is {}", a(ty));
                     let hint = match plain(ty).shape() {
-                        Shape::Text => Some("split it into a list first, as with `| lines` or `| split(\",\")`".to_owned()),
-                        Shape::Integer | Shape::Number => Some("for a number of rounds write `range(n)`, or a `repeat`".to_owned()),
-                        Shape::Fields { .. } => list_field(ty).map(|field| format!("did you mean its field `{field}`?")),
+                        Shape::Text => Some(
+                            "split it into a list first, as with `| lines` or `| split(\",\")`"
+                                .to_owned(),
+                        ),
+                        Shape::Integer | Shape::Number => Some(
+                            "for a number of rounds write `range(n)`, or a `repeat`".to_owned(),
+                        ),
+                        Shape::Fields { .. } => {
+                            list_field(ty).map(|field| format!("did you mean its field `{field}`?"))
+                        }
                         Shape::Any
                         | Shape::Null
                         | Shape::Boolean
@@ -119,11 +148,16 @@ impl Typer<'_, '_> {
                         | Shape::Named(_)
                         | Shape::Opaque => None,
                     };
-                    let problem = Problem::new(codes::NOT_A_LIST, site.span, message).label(format!("items of `{name}`"));
+                    let problem = Problem::new(codes::NOT_A_LIST, site.span, message)
+                        .label(format!("items of `{name}`"));
                     self.lower.problem(problem.maybe_hint(hint));
                 }
             }
-            Want::Type { ty: want, code, what } => {
+            Want::Type {
+                ty: want,
+                code,
+                what,
+            } => {
                 if ty.fits(want) == Fit::No {
                     let message = format!("{what} {}, and this is {}", a(want), a(ty));
                     self.lower.problem(Problem::new(*code, site.span, message));
@@ -144,19 +178,32 @@ impl Typer<'_, '_> {
                 }
                 let fields: Vec<(&String, Type)> = map
                     .iter()
-                    .map(|(name, value)| (name, self.written_type(value, &below(pointer, name), leaves)))
+                    .map(|(name, value)| {
+                        (
+                            name,
+                            self.written_type(value, &below(pointer, name), leaves),
+                        )
+                    })
                     .collect();
-                Type::fields(fields.iter().map(|(name, ty)| (name.as_str(), ty.clone(), true)))
+                Type::fields(
+                    fields
+                        .iter()
+                        .map(|(name, ty)| (name.as_str(), ty.clone(), true)),
+                )
             }
             Json::Array(items) if !items.is_empty() => {
                 let types: Vec<Type> = items
                     .iter()
                     .enumerate()
-                    .map(|(index, value)| self.written_type(value, &below(pointer, &index.to_string()), leaves))
+                    .map(|(index, value)| {
+                        self.written_type(value, &below(pointer, &index.to_string()), leaves)
+                    })
                     .collect();
                 Type::one_of(&types).list()
             }
-            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => literal(json),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => {
+                literal(json)
+            }
         }
     }
 
@@ -165,11 +212,22 @@ impl Typer<'_, '_> {
     }
 
     /// A part of a written value, field by field, so that the problem points at the field.
-    fn fit_part(&mut self, written: &Written<'_>, json: &Json, pointer: &str, want: &Type, for_what: (Code, &str)) {
+    fn fit_part(
+        &mut self,
+        written: &Written<'_>,
+        json: &Json,
+        pointer: &str,
+        want: &Type,
+        for_what: (Code, &str),
+    ) {
         let (code, what) = for_what;
         if let Some(ty) = written.leaves.get(pointer) {
             if ty.fits(want) == Fit::No {
-                let place = if pointer.is_empty() { String::new() } else { format!("`{}` as ", dotted(pointer)) };
+                let place = if pointer.is_empty() {
+                    String::new()
+                } else {
+                    format!("`{}` as ", dotted(pointer))
+                };
                 let message = format!("{what} {place}{}, and this is {}", a(want), a(ty));
                 self.misfit(written, pointer, code, message);
             }
@@ -177,17 +235,28 @@ impl Typer<'_, '_> {
         }
         let plain_want = plain(want);
         match (json, plain_want.shape()) {
-            (Json::Object(map), Shape::Fields { .. }) if !(map.len() == 1 && map.contains_key("literal")) => {
+            (Json::Object(map), Shape::Fields { .. })
+                if !(map.len() == 1 && map.contains_key("literal")) =>
+            {
                 self.fit_fields(written, map, pointer, &plain_want, for_what);
             }
             (Json::Array(items), Shape::List(item)) => {
                 let item = item.clone();
                 for (index, value) in items.iter().enumerate() {
-                    self.fit_part(written, value, &below(pointer, &index.to_string()), &item, for_what);
+                    self.fit_part(
+                        written,
+                        value,
+                        &below(pointer, &index.to_string()),
+                        &item,
+                        for_what,
+                    );
                 }
             }
             _ => {
-                let has_leaves = written.leaves.keys().any(|leaf| leaf.starts_with(&format!("{pointer}/")));
+                let has_leaves = written
+                    .leaves
+                    .keys()
+                    .any(|leaf| leaf.starts_with(&format!("{pointer}/")));
                 let literal_json = match json {
                     Json::Object(map) if map.len() == 1 => map.get("literal").unwrap_or(json),
                     other => other,
@@ -199,24 +268,50 @@ impl Typer<'_, '_> {
                         self.misfit(written, pointer, code, message);
                     }
                 } else if let Err(violations) = want.takes(literal_json) {
-                    let why = violations.first().map(ToString::to_string).unwrap_or_default();
-                    let place = if pointer.is_empty() { String::new() } else { format!("`{}`: ", dotted(pointer)) };
-                    let code = if code == codes::MISFIT { codes::LITERAL_MISFIT } else { code };
+                    let why = violations
+                        .first()
+                        .map(ToString::to_string)
+                        .unwrap_or_default();
+                    let place = if pointer.is_empty() {
+                        String::new()
+                    } else {
+                        format!("`{}`: ", dotted(pointer))
+                    };
+                    let code = if code == codes::MISFIT {
+                        codes::LITERAL_MISFIT
+                    } else {
+                        code
+                    };
                     self.misfit(written, pointer, code, format!("{place}{why}"));
                 }
             }
         }
     }
 
-    fn fit_fields(&mut self, written: &Written<'_>, map: &JsonMap<String, Json>, pointer: &str, want: &Type, for_what: (Code, &str)) {
-        let Shape::Fields { properties, rest } = want.shape() else { return };
+    fn fit_fields(
+        &mut self,
+        written: &Written<'_>,
+        map: &JsonMap<String, Json>,
+        pointer: &str,
+        want: &Type,
+        for_what: (Code, &str),
+    ) {
+        let Shape::Fields { properties, rest } = want.shape() else {
+            return;
+        };
         let (code, what) = for_what;
-        let arguments = if code == codes::MISFIT { codes::ARGUMENTS } else { code };
+        let arguments = if code == codes::MISFIT {
+            codes::ARGUMENTS
+        } else {
+            code
+        };
         let mut misspelt: Vec<&str> = Vec::new();
         for (name, value) in map {
             let inner = below(pointer, name);
             match (properties.get(name), rest) {
-                (Some(property), _) => self.fit_part(written, value, &inner, &property.ty, for_what),
+                (Some(property), _) => {
+                    self.fit_part(written, value, &inner, &property.ty, for_what)
+                }
                 (None, Some(rest)) => self.fit_part(written, value, &inner, rest, for_what),
                 (None, None) => {
                     let known = || properties.keys().map(String::as_str);
@@ -229,19 +324,27 @@ impl Typer<'_, '_> {
                     };
                     let span = key_span(written.node, pointer, name).unwrap_or(written.node.span);
                     let message = format!("{what} no `{}`", dotted(&inner));
-                    self.lower.problem(Problem::new(arguments, span, message).hint(hint));
+                    self.lower
+                        .problem(Problem::new(arguments, span, message).hint(hint));
                 }
             }
         }
         let missing: Vec<&str> = properties
             .iter()
-            .filter(|(name, property)| property.required && property.default.is_none() && !map.contains_key(*name))
+            .filter(|(name, property)| {
+                property.required && property.default.is_none() && !map.contains_key(*name)
+            })
             .map(|(name, _)| name.as_str())
             .filter(|name| !misspelt.contains(name))
             .collect();
         if !missing.is_empty() {
-            let span = at_pointer(written.node, pointer).map_or(written.node.span, |node| node.span);
-            let message = format!("{what} {}, which {} missing here", names(missing.iter().copied()), if missing.len() == 1 { "is" } else { "are" });
+            let span =
+                at_pointer(written.node, pointer).map_or(written.node.span, |node| node.span);
+            let message = format!(
+                "{what} {}, which {} missing here",
+                names(missing.iter().copied()),
+                if missing.len() == 1 { "is" } else { "are" }
+            );
             self.lower.problem(Problem::new(arguments, span, message));
         }
     }
@@ -277,11 +380,20 @@ pub(super) fn cases(typer: &mut Typer<'_, '_>, step: StepId, on: Option<&Type>) 
     if values.iter().all(Json::is_string) {
         as_text(typer, step);
     }
-    let Some(Kind::Switch(spec)) = typer.lower.def(step).map(|def| &def.kind) else { return };
+    let Some(Kind::Switch(spec)) = typer.lower.def(step).map(|def| &def.kind) else {
+        return;
+    };
     let has_else = spec.otherwise.is_some();
-    let written: Vec<(Json, Span)> =
-        spec.cases.iter().map(|(value, case)| (value.clone(), typer.lower.info(*case).name_span)).collect();
-    let shown = |value: &Json| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let written: Vec<(Json, Span)> = spec
+        .cases
+        .iter()
+        .map(|(value, case)| (value.clone(), typer.lower.info(*case).name_span))
+        .collect();
+    let shown = |value: &Json| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
     let known: Vec<String> = values.iter().map(shown).collect();
     for (value, span) in &written {
         if !values.contains(value) {
@@ -291,19 +403,45 @@ pub(super) fn cases(typer: &mut Typer<'_, '_>, step: StepId, on: Option<&Type>) 
                 None => format!("the values are {}", names(known.iter().map(String::as_str))),
             };
             let message = format!("the case `{name}` is never chosen: the value is never that");
-            typer.lower.problem(Problem::new(codes::CASE, *span, message).hint(hint));
+            typer
+                .lower
+                .problem(Problem::new(codes::CASE, *span, message).hint(hint));
         }
     }
-    let missing: Vec<String> =
-        values.iter().filter(|value| !written.iter().any(|(case, _)| case == *value)).map(shown).collect();
-    let at = typer.lower.info(step).spans.get("switch").copied().unwrap_or_else(|| typer.lower.info(step).name_span);
+    let missing: Vec<String> = values
+        .iter()
+        .filter(|value| !written.iter().any(|(case, _)| case == *value))
+        .map(shown)
+        .collect();
+    let at = typer
+        .lower
+        .info(step)
+        .spans
+        .get("switch")
+        .copied()
+        .unwrap_or_else(|| typer.lower.info(step).name_span);
     if !missing.is_empty() && !has_else {
-        let message = format!("this `switch` has no case for {}", names(missing.iter().map(String::as_str)));
-        typer.lower.problem(Problem::new(codes::NOT_EXHAUSTIVE, at, message).hint("add the cases, or an `else`"));
+        let message = format!(
+            "this `switch` has no case for {}",
+            names(missing.iter().map(String::as_str))
+        );
+        typer.lower.problem(
+            Problem::new(codes::NOT_EXHAUSTIVE, at, message).hint("add the cases, or an `else`"),
+        );
     }
     if missing.is_empty() && has_else {
-        let span = typer.lower.info(step).spans.get("else").copied().unwrap_or(at);
-        typer.lower.problem(Problem::new(codes::UNREACHABLE, span, "every value has a case, so `else` is never chosen"));
+        let span = typer
+            .lower
+            .info(step)
+            .spans
+            .get("else")
+            .copied()
+            .unwrap_or(at);
+        typer.lower.problem(Problem::new(
+            codes::UNREACHABLE,
+            span,
+            "every value has a case, so `else` is never chosen",
+        ));
     }
 }
 
@@ -326,18 +464,29 @@ fn below(pointer: &str, name: &str) -> String {
 
 /// `/a/b` as `a.b`.
 fn dotted(pointer: &str) -> String {
-    pointer.trim_start_matches('/').replace('/', ".").replace("~1", "/").replace("~0", "~")
+    pointer
+        .trim_start_matches('/')
+        .replace('/', ".")
+        .replace("~1", "/")
+        .replace("~0", "~")
 }
 
 fn key_span(node: &Node, pointer: &str, name: &str) -> Option<Span> {
-    at_pointer(node, pointer)?.map()?.get(name).map(|entry| entry.key)
+    at_pointer(node, pointer)?
+        .map()?
+        .get(name)
+        .map(|entry| entry.key)
 }
 
 /// The only field that is a list, if there is one.
 fn list_field(ty: &Type) -> Option<String> {
     let ty = plain(ty);
-    let Shape::Fields { properties, .. } = ty.shape() else { return None };
-    let mut lists = properties.iter().filter(|(_, property)| matches!(property.ty.shape(), Shape::List(_)));
+    let Shape::Fields { properties, .. } = ty.shape() else {
+        return None;
+    };
+    let mut lists = properties
+        .iter()
+        .filter(|(_, property)| matches!(property.ty.shape(), Shape::List(_)));
     match (lists.next(), lists.next()) {
         (Some((name, _)), None) => Some(name.clone()),
         (Some(_), Some(_)) | (None, _) => None,

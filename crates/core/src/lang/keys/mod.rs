@@ -180,7 +180,8 @@ pub(crate) fn tables() -> Vec<&'static Table> {
         }
     }
     let mut out = Vec::new();
-    for table in [&FLOW, &ANY, &LEAF, &SCOPE] {
+    // A file stands wherever text does, so no key names it.
+    for table in [&FLOW, &ANY, &LEAF, &SCOPE, &FILE] {
         add(table, &mut out);
     }
     for kind in KINDS {

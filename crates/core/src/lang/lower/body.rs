@@ -2,13 +2,15 @@
 
 use indexmap::IndexMap;
 
-use super::{BodyInfo, Cx, Edge, FrameId, FrameKind, Lower, Owner, Placed, RESERVED, StepInfo, Want};
 use super::text::Places;
+use super::{
+    BodyInfo, Cx, Edge, FrameId, FrameKind, Lower, Owner, Placed, RESERVED, StepInfo, Want,
+};
 use crate::graph::{Body, BodyId, DepKind, StepId};
-use crate::lang::{codes, keys};
 use crate::lang::diagnostic::Problem;
 use crate::lang::source::Span;
 use crate::lang::tree::{Entry, Node, Value};
+use crate::lang::{codes, keys};
 
 /// A step before it is lowered.
 struct Written<'n> {
@@ -20,7 +22,9 @@ struct Written<'n> {
 /// `- run: echo hi`: a step without a name.
 fn is_bare_kind(name: &str, node: &Node) -> bool {
     let is_kind = keys::KINDS.iter().any(|kind| kind.name == name);
-    let holds_kind = node.map().is_some_and(|map| keys::KINDS.iter().any(|kind| map.contains_key(kind.name)));
+    let holds_kind = node
+        .map()
+        .is_some_and(|map| keys::KINDS.iter().any(|kind| map.contains_key(kind.name)));
     is_kind && !holds_kind
 }
 
@@ -35,10 +39,18 @@ pub(crate) struct Host {
 
 impl<'b> Lower<'b> {
     /// Lowers steps and, when given, the output of their scope.
-    pub(crate) fn body(&mut self, host: Host, steps: &Node, output: Option<&Node>) -> Option<BodyId> {
+    pub(crate) fn body(
+        &mut self,
+        host: Host,
+        steps: &Node,
+        output: Option<&Node>,
+    ) -> Option<BodyId> {
         let (written, list) = self.written(steps)?;
         let id = BodyId(self.bodies.len() as u32);
-        self.bodies.push(Body { list, ..Body::default() });
+        self.bodies.push(Body {
+            list,
+            ..Body::default()
+        });
         let mut names = IndexMap::new();
         let mut ids = Vec::new();
         for step in &written {
@@ -46,14 +58,24 @@ impl<'b> Lower<'b> {
             let step_id = self.reserve(host, step, Placed::Body { body: id, position });
             self.new_name(host.frame, step);
             if let Some((_, _, first)) = names.get(&step.name) {
-                let problem = Problem::new(codes::DUPLICATE_KEY, step.key, format!("two steps are called `{}`", step.name));
+                let problem = Problem::new(
+                    codes::DUPLICATE_KEY,
+                    step.key,
+                    format!("two steps are called `{}`", step.name),
+                );
                 self.problem(problem.related(*first, "first here"));
             } else {
                 names.insert(step.name.clone(), (position, step_id, step.key));
             }
             ids.push(step_id);
         }
-        let frame = self.push_frame(Some(host.frame), FrameKind::Body { body: id, names: names.clone() });
+        let frame = self.push_frame(
+            Some(host.frame),
+            FrameKind::Body {
+                body: id,
+                names: names.clone(),
+            },
+        );
         self.body_info.push(BodyInfo {
             owner: host.owner,
             frame,
@@ -63,14 +85,21 @@ impl<'b> Lower<'b> {
         for (position, (step, step_id)) in written.iter().zip(&ids).enumerate() {
             self.info_mut(*step_id).frame = frame;
             if list && position > 0 {
-                let edge = Edge { on: position as u32 - 1, how: DepKind::After, span: step.key };
+                let edge = Edge {
+                    on: position as u32 - 1,
+                    how: DepKind::After,
+                    span: step.key,
+                };
                 self.info_mut(*step_id).edges.push(edge);
             }
             self.step(*step_id, step.node);
         }
         let body = &mut self.bodies[id.0 as usize];
         body.steps = ids;
-        body.index = names.iter().map(|(name, (position, _, _))| (name.as_str().into(), *position)).collect();
+        body.index = names
+            .iter()
+            .map(|(name, (position, _, _))| (name.as_str().into(), *position))
+            .collect();
         if let Some(output) = output {
             self.output(host, id, frame, output);
         }
@@ -78,7 +107,14 @@ impl<'b> Lower<'b> {
     }
 
     fn output(&mut self, host: Host, body: BodyId, frame: FrameId, node: &Node) {
-        let cx = Cx { flow: host.flow, owner: host.owner, frame, late: true, secrets: false, output_of: Some(body) };
+        let cx = Cx {
+            flow: host.flow,
+            owner: host.owner,
+            frame,
+            late: true,
+            secrets: false,
+            output_of: Some(body),
+        };
         if let Some((value, site)) = self.value(cx, node, Want::Any, Places::default()) {
             self.bodies[body.0 as usize].output = Some(value);
             self.body_info[body.0 as usize].output = Some(site);
@@ -87,14 +123,25 @@ impl<'b> Lower<'b> {
 
     /// The steps of a map, or of a list of one-key maps.
     fn written<'n>(&mut self, node: &'n Node) -> Option<(Vec<Written<'n>>, bool)> {
-        let of = |name: &String, entry: &'n Entry| Written { name: name.clone(), key: entry.key, node: &entry.node };
+        let of = |name: &String, entry: &'n Entry| Written {
+            name: name.clone(),
+            key: entry.key,
+            node: &entry.node,
+        };
         let (written, list) = match &node.value {
-            Value::Map(map) => (map.iter().map(|(name, entry)| of(name, entry)).collect::<Vec<_>>(), false),
+            Value::Map(map) => (
+                map.iter()
+                    .map(|(name, entry)| of(name, entry))
+                    .collect::<Vec<_>>(),
+                false,
+            ),
             Value::List(items) => {
                 let mut written = Vec::new();
                 for item in items {
                     match item.map().map(|map| (map.len(), map.first())) {
-                        Some((1, Some((name, entry)))) if !is_bare_kind(name, &entry.node) => written.push(of(name, entry)),
+                        Some((1, Some((name, entry)))) if !is_bare_kind(name, &entry.node) => {
+                            written.push(of(name, entry))
+                        }
                         Some(_) | None => self.not_one_key(item),
                     }
                 }
@@ -114,18 +161,31 @@ impl<'b> Lower<'b> {
 
     /// What it held was refused before, with a problem of its own.
     fn is_refused(&self, node: &Node) -> bool {
-        let within = |span: Span| span.file == node.span.file && (node.span.start..=node.span.end).contains(&span.start);
-        self.problems.iter().any(|problem| problem.code <= codes::BAD_KEY && within(problem.span))
+        let within = |span: Span| {
+            span.file == node.span.file && (node.span.start..=node.span.end).contains(&span.start)
+        };
+        self.problems
+            .iter()
+            .any(|problem| problem.code <= codes::BAD_KEY && within(problem.span))
             || node.list().is_some_and(|items| !items.is_empty())
     }
 
     fn not_one_key(&mut self, item: &Node) {
         let kind = item.map().and_then(|map| {
-            keys::KINDS.iter().find(|kind| map.contains_key(kind.name)).map(|kind| kind.name)
+            keys::KINDS
+                .iter()
+                .find(|kind| map.contains_key(kind.name))
+                .map(|kind| kind.name)
         });
-        let problem = Problem::new(codes::WRONG_SHAPE, item.span, "an entry of a list of steps is a map with one key, the step's name");
+        let problem = Problem::new(
+            codes::WRONG_SHAPE,
+            item.span,
+            "an entry of a list of steps is a map with one key, the step's name",
+        );
         let hint = match (kind, item.map()) {
-            (Some(kind), _) => format!("name it and indent its keys below the name: `- my_step: {{ {kind}: … }}`"),
+            (Some(kind), _) => {
+                format!("name it and indent its keys below the name: `- my_step: {{ {kind}: … }}`")
+            }
             (None, Some(_)) => "start each step with its own `-`".to_owned(),
             (None, None) => "write `- name: { set: … }`".to_owned(),
         };
@@ -137,7 +197,14 @@ impl<'b> Lower<'b> {
     }
 
     /// A place for a step in the graph.
-    pub(crate) fn reserve_step(&mut self, flow: usize, name: &str, span: Span, placed: Placed, frame: FrameId) -> StepId {
+    pub(crate) fn reserve_step(
+        &mut self,
+        flow: usize,
+        name: &str,
+        span: Span,
+        placed: Placed,
+        frame: FrameId,
+    ) -> StepId {
         let id = StepId(self.steps.len() as u32);
         self.steps.push(None);
         self.info.push(StepInfo {
@@ -172,15 +239,25 @@ impl<'b> Lower<'b> {
             return;
         }
         if RESERVED.contains(&name) {
-            let problem = Problem::new(codes::TAKEN_NAME, span, format!("`{name}` is a word of the language and cannot name {what}"));
+            let problem = Problem::new(
+                codes::TAKEN_NAME,
+                span,
+                format!("`{name}` is a word of the language and cannot name {what}"),
+            );
             self.problem(problem.hint(format!("call it `{name}_step` or what it is for")));
         } else if let Some(place) = self.shadowed(frame, name) {
-            let problem = Problem::new(codes::TAKEN_NAME, span, format!("`{name}` hides another `{name}` around it"));
+            let problem = Problem::new(
+                codes::TAKEN_NAME,
+                span,
+                format!("`{name}` hides another `{name}` around it"),
+            );
             let problem = match place {
                 Some(place) => problem.related(place, "the other one"),
                 None => problem,
             };
-            self.problem(problem.hint("names of steps and items differ from all that are in sight"));
+            self.problem(
+                problem.hint("names of steps and items differ from all that are in sight"),
+            );
         }
     }
 }

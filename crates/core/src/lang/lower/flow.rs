@@ -70,18 +70,30 @@ impl FlowState<'_> {
         if self.whole_input_read {
             return Vec::new();
         }
-        self.input_spans.iter().filter(|(name, _)| !self.inputs_read.contains(name)).map(|(name, span)| (name, *span)).collect()
+        self.input_spans
+            .iter()
+            .filter(|(name, _)| !self.inputs_read.contains(name))
+            .map(|(name, span)| (name, *span))
+            .collect()
     }
 
     pub(crate) fn unused_models(&self) -> Vec<(&String, Span)> {
-        self.models.iter().filter(|(name, _)| !self.models_used.contains(name)).map(|(name, (_, span))| (name, *span)).collect()
+        self.models
+            .iter()
+            .filter(|(name, _)| !self.models_used.contains(name))
+            .map(|(name, (_, span))| (name, *span))
+            .collect()
     }
 }
 
 impl<'b> Lower<'b> {
     /// The flow of a whole file; made at first use.
     pub(crate) fn document_flow(&mut self, path: &str) -> Option<usize> {
-        if let Some(known) = self.flows.iter().position(|flow| flow.path == path && flow.inline.is_empty()) {
+        if let Some(known) = self
+            .flows
+            .iter()
+            .position(|flow| flow.path == path && flow.inline.is_empty())
+        {
             return Some(known);
         }
         let node = self.origin.trees.get(path)?;
@@ -94,21 +106,39 @@ impl<'b> Lower<'b> {
         let path = self.flows[outer].path.clone();
         let mut inline = self.flows[outer].inline.clone();
         inline.push(name.to_owned());
-        if let Some(known) = self.flows.iter().position(|flow| flow.path == path && flow.inline == inline) {
+        if let Some(known) = self
+            .flows
+            .iter()
+            .position(|flow| flow.path == path && flow.inline == inline)
+        {
             return Some(known);
         }
         self.new_flow(path, inline, Some(outer), name.to_owned(), node)
     }
 
-    fn new_flow(&mut self, path: String, inline: Vec<String>, outer: Option<usize>, name: String, node: &'b Node) -> Option<usize> {
+    fn new_flow(
+        &mut self,
+        path: String,
+        inline: Vec<String>,
+        outer: Option<usize>,
+        name: String,
+        node: &'b Node,
+    ) -> Option<usize> {
         let Some(map) = node.map() else {
-            let problem = Problem::new(codes::WRONG_SHAPE, node.span, format!("a flow is a map, and this is {}", node.what()));
+            let problem = Problem::new(
+                codes::WRONG_SHAPE,
+                node.span,
+                format!("a flow is a map, and this is {}", node.what()),
+            );
             self.problem(problem.hint("a flow has at least `steps:`"));
             return None;
         };
         let id = self.flows.len();
         let frame = self.push_frame(None, FrameKind::Flow(id));
-        let name = map.get("name").and_then(|entry| entry.node.text()).map_or(name, str::to_owned);
+        let name = map
+            .get("name")
+            .and_then(|entry| entry.node.text())
+            .map_or(name, str::to_owned);
         self.flows.push(FlowState {
             path,
             inline,
@@ -156,13 +186,16 @@ impl<'b> Lower<'b> {
             // A type that cannot be read stands for anything: what follows from it is not reported again.
             self.flows[id].input = self.read_fields(id, &entry.node).unwrap_or_else(Type::any);
             let fields = entry.node.map().into_iter().flatten();
-            self.flows[id].input_spans = fields.map(|(name, entry)| (name.clone(), entry.key)).collect();
+            self.flows[id].input_spans = fields
+                .map(|(name, entry)| (name.clone(), entry.key))
+                .collect();
             for (name, span) in self.flows[id].input_spans.clone() {
                 self.good_name(&name, span, "a field of the input");
             }
         }
         if let Some(entry) = map.get("returns") {
-            self.flows[id].returns = Some(self.read_type(id, &entry.node).unwrap_or_else(Type::any));
+            self.flows[id].returns =
+                Some(self.read_type(id, &entry.node).unwrap_or_else(Type::any));
         }
         if let Some(entry) = map.get("signals")
             && let Some(signals) = self.map(&entry.node, "signals")
@@ -181,35 +214,53 @@ impl<'b> Lower<'b> {
 
     /// Names of flows may have dashes and dots: they are never in expressions.
     fn good_flow_name(&mut self, name: &str, span: Span) {
-        let good = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
+        let good = name
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'));
         if !good || name.is_empty() {
-            let message = format!("`{name}` is no name of a flow: letters, digits, `_`, `-` and `.`");
+            let message =
+                format!("`{name}` is no name of a flow: letters, digits, `_`, `-` and `.`");
             self.problem(Problem::new(codes::BAD_NAME, span, message));
         }
     }
 
     fn version(&mut self, map: &Map) {
-        let Some(entry) = map.get("ravel") else { return };
+        let Some(entry) = map.get("ravel") else {
+            return;
+        };
         let known = match &entry.node.value {
             Value::Number(number) => number.as_u64() == Some(1),
             Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => false,
         };
         if !known {
             let written = entry.node.to_json();
-            let problem = Problem::new(codes::VERSION, entry.node.span, format!("version {written} of the language is not known here"));
+            let problem = Problem::new(
+                codes::VERSION,
+                entry.node.span,
+                format!("version {written} of the language is not known here"),
+            );
             self.problem(problem.hint("this version of Ravel reads `ravel: 1`"));
         }
     }
 
     fn named_types(&mut self, id: usize, map: &'b Map) {
-        let Some(entry) = map.get("types") else { return };
-        let Some(types) = self.map(&entry.node, "types") else { return };
-        let entries: IndexMap<String, (Span, Node)> =
-            types.iter().map(|(name, entry)| (name.clone(), (entry.key, entry.node.clone()))).collect();
+        let Some(entry) = map.get("types") else {
+            return;
+        };
+        let Some(types) = self.map(&entry.node, "types") else {
+            return;
+        };
+        let entries: IndexMap<String, (Span, Node)> = types
+            .iter()
+            .map(|(name, entry)| (name.clone(), (entry.key, entry.node.clone())))
+            .collect();
         for (name, (span, _)) in &entries {
-            let good = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.starts_with(|c: char| c.is_ascii_digit());
+            let good = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+                && !name.starts_with(|c: char| c.is_ascii_digit());
             if !good || super::types::BASIC.contains(&name.as_str()) {
-                let message = format!("`{name}` cannot name a type: letters, digits and `_`, and none of the basic types");
+                let message = format!(
+                    "`{name}` cannot name a type: letters, digits and `_`, and none of the basic types"
+                );
                 self.problem(Problem::new(codes::BAD_NAME, *span, message));
             }
         }
@@ -221,17 +272,29 @@ impl<'b> Lower<'b> {
     }
 
     fn models(&mut self, id: usize, map: &'b Map) {
-        let Some(entry) = map.get("models") else { return };
-        let Some(models) = self.map(&entry.node, "models") else { return };
+        let Some(entry) = map.get("models") else {
+            return;
+        };
+        let Some(models) = self.map(&entry.node, "models") else {
+            return;
+        };
         for (name, entry) in models {
             match &entry.node.value {
                 Value::Text(target) => {
-                    self.flows[id].models.insert(name.clone(), (target.clone(), entry.key));
+                    self.flows[id]
+                        .models
+                        .insert(name.clone(), (target.clone(), entry.key));
                 }
                 Value::Map(_) | Value::List(_) => {
-                    let problem = Problem::new(codes::NOT_AVAILABLE, entry.node.span, "routes among models are not available in this version");
+                    let problem = Problem::new(
+                        codes::NOT_AVAILABLE,
+                        entry.node.span,
+                        "routes among models are not available in this version",
+                    );
                     self.problem(problem.hint("name one model: `provider/model`"));
-                    self.flows[id].models.insert(name.clone(), (name.clone(), entry.key));
+                    self.flows[id]
+                        .models
+                        .insert(name.clone(), (name.clone(), entry.key));
                 }
                 Value::Null | Value::Bool(_) | Value::Number(_) => {
                     self.shape(&entry.node, name, "a model's name");
@@ -271,14 +334,33 @@ impl<'b> Lower<'b> {
         {
             for (kind, entry) in kinds {
                 let Some(known) = keys::KINDS.iter().find(|known| known.name == kind) else {
-                    let near = crate::lang::diagnostic::nearest(kind, keys::KINDS.iter().map(|kind| kind.name));
-                    let problem = Problem::new(codes::UNKNOWN_KEY, entry.key, format!("`{kind}` is no kind of step"));
-                    self.problem(problem.maybe_hint(near.map(|near| format!("did you mean `{near}`?"))));
+                    let near = crate::lang::diagnostic::nearest(
+                        kind,
+                        keys::KINDS.iter().map(|kind| kind.name),
+                    );
+                    let problem = Problem::new(
+                        codes::UNKNOWN_KEY,
+                        entry.key,
+                        format!("`{kind}` is no kind of step"),
+                    );
+                    self.problem(
+                        problem.maybe_hint(near.map(|near| format!("did you mean `{near}`?"))),
+                    );
                     continue;
                 };
-                let Some(keys) = self.map(&entry.node, kind) else { continue };
-                let common = if known.leaf { &keys::LEAF } else { &keys::SCOPE };
-                self.known_keys(keys, &[&keys::ANY, common, known.table], &format!("`{kind}`"));
+                let Some(keys) = self.map(&entry.node, kind) else {
+                    continue;
+                };
+                let common = if known.leaf {
+                    &keys::LEAF
+                } else {
+                    &keys::SCOPE
+                };
+                self.known_keys(
+                    keys,
+                    &[&keys::ANY, common, known.table],
+                    &format!("`{kind}`"),
+                );
                 let merged = defaults.entry(kind.clone()).or_insert_with(Map::new);
                 for (key, entry) in keys {
                     merged.insert(key.clone(), entry.clone());
@@ -290,8 +372,12 @@ impl<'b> Lower<'b> {
 
     /// The flows in place and in files are read even if nothing calls them: their mistakes count.
     fn checked_flows(&mut self, id: usize, map: &'b Map) {
-        let Some(entry) = map.get("flows") else { return };
-        let Some(flows) = self.map(&entry.node, "flows") else { return };
+        let Some(entry) = map.get("flows") else {
+            return;
+        };
+        let Some(flows) = self.map(&entry.node, "flows") else {
+            return;
+        };
         for (name, entry) in flows {
             self.good_flow_name(name, entry.key);
             match &entry.node.value {
@@ -349,35 +435,69 @@ impl<'b> Lower<'b> {
             }
             return found;
         }
-        known.extend(self.origin.catalog.iter().flat_map(|catalog| catalog.flows.keys().cloned()));
+        known.extend(
+            self.origin
+                .catalog
+                .iter()
+                .flat_map(|catalog| catalog.flows.keys().cloned()),
+        );
         let near = crate::lang::diagnostic::nearest(name, known.iter().map(String::as_str));
         let hint = match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("add it to the file: `flows: {{ {name}: {name}.yaml }}`"),
         };
-        self.problem(Problem::new(codes::UNKNOWN_FLOW, span, format!("there is no flow `{name}`")).hint(hint));
+        self.problem(
+            Problem::new(
+                codes::UNKNOWN_FLOW,
+                span,
+                format!("there is no flow `{name}`"),
+            )
+            .hint(hint),
+        );
         None
     }
 
     pub(crate) fn unused_flows(&self, id: usize) -> Vec<(&String, Span)> {
-        let flows = self.flows[id].map.get("flows").and_then(|entry| entry.node.map());
+        let flows = self.flows[id]
+            .map
+            .get("flows")
+            .and_then(|entry| entry.node.map());
         let used = &self.flows[id].flows_used;
-        flows.into_iter().flatten().filter(|(name, _)| !used.contains(name)).map(|(name, entry)| (name, entry.key)).collect()
+        flows
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !used.contains(name))
+            .map(|(name, entry)| (name, entry.key))
+            .collect()
     }
 
     pub(crate) fn unused_signals(&self, id: usize) -> Vec<(&String, Span)> {
-        let signals = self.flows[id].map.get("signals").and_then(|entry| entry.node.map());
+        let signals = self.flows[id]
+            .map
+            .get("signals")
+            .and_then(|entry| entry.node.map());
         let used = &self.flows[id].signals_used;
-        signals.into_iter().flatten().filter(|(name, _)| !used.contains(name)).map(|(name, entry)| (name, entry.key)).collect()
+        signals
+            .into_iter()
+            .flatten()
+            .filter(|(name, _)| !used.contains(name))
+            .map(|(name, entry)| (name, entry.key))
+            .collect()
     }
 
     /// Steps, output, handlers.
     pub(crate) fn lower_flow(&mut self, id: usize) {
         let map = self.flows[id].map;
         let frame = self.flows[id].frame;
-        let host = Host { flow: id, owner: Owner::Flow(id), frame };
+        let host = Host {
+            flow: id,
+            owner: Owner::Flow(id),
+            frame,
+        };
         let output = map.get("output").map(|entry| &entry.node);
-        let body = map.get("steps").and_then(|entry| self.body(host, &entry.node, output));
+        let body = map
+            .get("steps")
+            .and_then(|entry| self.body(host, &entry.node, output));
         self.flows[id].body = body;
         if let Some(entry) = map.get("budget") {
             self.flows[id].budget = self.budget(&entry.node);
@@ -386,12 +506,22 @@ impl<'b> Lower<'b> {
             self.flows[id].deadline = self.duration(&entry.node, "deadline");
         }
         let inner = body.map_or(frame, |body| self.body_info[body.0 as usize].frame);
-        let cx = Cx { flow: id, owner: Owner::Flow(id), frame: inner, late: true, secrets: false, output_of: None };
+        let cx = Cx {
+            flow: id,
+            owner: Owner::Flow(id),
+            frame: inner,
+            late: true,
+            secrets: false,
+            output_of: None,
+        };
         if let Some(entry) = map.get("catch") {
             self.flows[id].catch = self.catch(cx, &entry.node);
         }
         if let Some(entry) = map.get("finally") {
-            let host = Host { frame: inner, ..host };
+            let host = Host {
+                frame: inner,
+                ..host
+            };
             self.flows[id].finally = self.body(host, &entry.node, None);
         }
     }
@@ -414,6 +544,14 @@ fn made(json: &serde_json::Value, span: Span) -> Map {
     json.as_object()
         .into_iter()
         .flatten()
-        .map(|(key, value)| (key.clone(), crate::lang::tree::Entry { key: span, node: node(value, span) }))
+        .map(|(key, value)| {
+            (
+                key.clone(),
+                crate::lang::tree::Entry {
+                    key: span,
+                    node: node(value, span),
+                },
+            )
+        })
         .collect()
 }

@@ -32,9 +32,16 @@ impl Lower<'_> {
 
     fn gate(&mut self, cx: Cx, id: StepId, name: &str, map: &Map, span: Span) -> Option<Gate> {
         const KINDS: [&str; 4] = ["expr", "schema", "run", "judge"];
-        let given: Vec<&str> = KINDS.into_iter().filter(|key| map.contains_key(*key)).collect();
+        let given: Vec<&str> = KINDS
+            .into_iter()
+            .filter(|key| map.contains_key(*key))
+            .collect();
         let [kind] = given.as_slice() else {
-            let problem = Problem::new(codes::KIND, span, "a gate is one of `expr`, `schema`, `run` and `judge`");
+            let problem = Problem::new(
+                codes::KIND,
+                span,
+                "a gate is one of `expr`, `schema`, `run` and `judge`",
+            );
             self.problem(problem.hint("write each as an entry of its own: `- expr: …`"));
             return None;
         };
@@ -46,14 +53,32 @@ impl Lower<'_> {
                 let mut step = map.clone();
                 // A verification may be repeated: it looks, it does not act.
                 let read = Node::made(Value::Text("read".to_owned()), entry.key);
-                step.insert("effect".to_owned(), Entry { key: entry.key, node: read });
+                step.insert(
+                    "effect".to_owned(),
+                    Entry {
+                        key: entry.key,
+                        node: read,
+                    },
+                );
                 let node = Node::made(Value::Map(step), span);
-                Some(Gate::Run(self.hidden_step(id, name, cx.frame, &node, Part::Leaf)))
+                Some(Gate::Run(self.hidden_step(
+                    id,
+                    name,
+                    cx.frame,
+                    &node,
+                    Part::Leaf,
+                )))
             }
             _ => {
                 let judge = self.table_map(&entry.node, &keys::JUDGE)?;
                 let node = judge_step(judge, entry.node.span);
-                Some(Gate::Judge(self.hidden_step(id, name, cx.frame, &node, Part::Leaf)))
+                Some(Gate::Judge(self.hidden_step(
+                    id,
+                    name,
+                    cx.frame,
+                    &node,
+                    Part::Leaf,
+                )))
             }
         }
     }
@@ -64,26 +89,48 @@ impl Lower<'_> {
         let cx = cx.within(frame);
         let mut handlers = Vec::new();
         for (map, span) in self.table_maps(node, &keys::CATCH) {
-            let errors = map.get("errors").map(|entry| self.errors(&entry.node, "errors"));
+            let errors = map
+                .get("errors")
+                .map(|entry| self.errors(&entry.node, "errors"));
             let output = map.get("output").map(|entry| &entry.node);
             match map.get("steps") {
                 Some(entry) => {
-                    let host = Host { flow: cx.flow, owner: cx.owner, frame };
+                    let host = Host {
+                        flow: cx.flow,
+                        owner: cx.owner,
+                        frame,
+                    };
                     if let Some(body) = self.body(host, &entry.node, output) {
-                        handlers.push(Catch { errors, body: Some(body), output: None });
+                        handlers.push(Catch {
+                            errors,
+                            body: Some(body),
+                            output: None,
+                        });
                     }
                 }
-                None => match output {
-                    Some(node) => {
-                        if let Some((output, _)) = self.value(cx, node, Want::Any, Places::default()) {
-                            handlers.push(Catch { errors, body: None, output: Some(output) });
+                None => {
+                    match output {
+                        Some(node) => {
+                            if let Some((output, _)) =
+                                self.value(cx, node, Want::Any, Places::default())
+                            {
+                                handlers.push(Catch {
+                                    errors,
+                                    body: None,
+                                    output: Some(output),
+                                });
+                            }
+                        }
+                        None => {
+                            let problem = Problem::new(
+                                codes::MISSING_KEY,
+                                span,
+                                "a handler needs `output` or `steps`",
+                            );
+                            self.problem(problem.hint("say what the value is then: `output: …`; `output: null` is one, too"));
                         }
                     }
-                    None => {
-                        let problem = Problem::new(codes::MISSING_KEY, span, "a handler needs `output` or `steps`");
-                        self.problem(problem.hint("say what the value is then: `output: …`; `output: null` is one, too"));
-                    }
-                },
+                }
             }
         }
         handlers
@@ -98,16 +145,27 @@ impl Lower<'_> {
 
 /// A judge as a model step.
 fn judge_step(judge: &Map, span: Span) -> Node {
-    let made = |value: Value| Entry { key: span, node: Node::made(value, span) };
+    let made = |value: Value| Entry {
+        key: span,
+        node: Node::made(value, span),
+    };
     let text = |text: &str| made(Value::Text(text.to_owned()));
     let mut step = Map::new();
     for (key, entry) in judge {
         let key = if key == "rubric" { "system" } else { key };
         step.insert(key.to_owned(), entry.clone());
     }
-    step.entry("prompt".to_owned()).or_insert_with(|| text(JUDGE_PROMPT));
-    let verdict = [("pass", "boolean"), ("reason", "string"), ("score", "number | null")];
-    let verdict = verdict.into_iter().map(|(name, ty)| (name.to_owned(), text(ty))).collect();
+    step.entry("prompt".to_owned())
+        .or_insert_with(|| text(JUDGE_PROMPT));
+    let verdict = [
+        ("pass", "boolean"),
+        ("reason", "string"),
+        ("score", "number | null"),
+    ];
+    let verdict = verdict
+        .into_iter()
+        .map(|(name, ty)| (name.to_owned(), text(ty)))
+        .collect();
     step.insert("returns".to_owned(), made(Value::Map(verdict)));
     Node::made(Value::Map(step), span)
 }

@@ -8,24 +8,36 @@ use super::text::Places;
 use super::{Cx, Lower, Want};
 use crate::effect::ErrorClass;
 use crate::expr::{Mode, Template, ValueTemplate};
-use crate::graph::{self, Escalate, Fail, Human, OnDeadline, ProcessLimits, Program, RunProgram, Sandbox, StepId, Tool, Wait};
-use crate::lang::limits::{
-    CPU_SECONDS_DEFAULT, FILE_BYTES_DEFAULT, MAX_TOKENS_DEFAULT, MEMORY_BYTES_DEFAULT, OUTPUT_BYTES_DEFAULT,
+use crate::graph::{
+    self, Escalate, Fail, Human, OnDeadline, ProcessLimits, Program, RunProgram, Sandbox, StepId,
+    Tool, Wait,
 };
 use crate::lang::diagnostic::{Problem, names, nearest};
 use crate::lang::keys::{self, Kind};
+use crate::lang::limits::{
+    CPU_SECONDS_DEFAULT, FILE_BYTES_DEFAULT, MAX_TOKENS_DEFAULT, MEMORY_BYTES_DEFAULT,
+    OUTPUT_BYTES_DEFAULT,
+};
 use crate::lang::tree::{Map, Node, Value};
 use crate::lang::{codes, formats};
 use crate::types::Type;
 
-
 impl Lower<'_> {
     /// What a step does. `None` when a part without which it makes no sense is wrong.
-    pub(crate) fn lower_kind(&mut self, cx: Cx, id: StepId, kind: &'static Kind, map: &Map, typed: bool) -> Option<graph::Kind> {
+    pub(crate) fn lower_kind(
+        &mut self,
+        cx: Cx,
+        id: StepId,
+        kind: &'static Kind,
+        map: &Map,
+        typed: bool,
+    ) -> Option<graph::Kind> {
         match kind.name {
             "model" => self.model(cx, map),
             "tool" => self.tool(cx, id, map),
-            "run" => self.program(cx, map).map(|program| graph::Kind::Run(Box::new(program))),
+            "run" => self
+                .program(cx, map)
+                .map(|program| graph::Kind::Run(Box::new(program))),
             "human" => self.human(cx, map),
             "wait" => self.wait(cx, map),
             "set" => self.main_value(cx, id, map, "set").map(graph::Kind::Set),
@@ -42,7 +54,13 @@ impl Lower<'_> {
     }
 
     /// The value under a key, remembered as the one that gives the step's own.
-    pub(crate) fn main_value(&mut self, cx: Cx, id: StepId, map: &Map, key: &str) -> Option<ValueTemplate> {
+    pub(crate) fn main_value(
+        &mut self,
+        cx: Cx,
+        id: StepId,
+        map: &Map,
+        key: &str,
+    ) -> Option<ValueTemplate> {
         let entry = map.get(key)?;
         let (value, site) = self.value(cx, &entry.node, Want::Any, Places::default())?;
         self.info_mut(id).main = Some(site);
@@ -51,7 +69,8 @@ impl Lower<'_> {
 
     fn optional_value(&mut self, cx: Cx, map: &Map, key: &str) -> Option<ValueTemplate> {
         let entry = map.get(key)?;
-        self.value(cx, &entry.node, Want::Any, Places::default()).map(|(value, _)| value)
+        self.value(cx, &entry.node, Want::Any, Places::default())
+            .map(|(value, _)| value)
     }
 
     fn optional_text(&mut self, cx: Cx, map: &Map, key: &str) -> Option<graph::Text> {
@@ -67,15 +86,29 @@ impl Lower<'_> {
     fn model(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
         let entry = map.get("model")?;
         let name = self.known_model(cx, &entry.node)?;
-        let misspelt = || map.keys().any(|key| nearest(key, ["prompt", "messages"]).is_some());
+        let misspelt = || {
+            map.keys()
+                .any(|key| nearest(key, ["prompt", "messages"]).is_some())
+        };
         if !map.contains_key("prompt") && !map.contains_key("messages") && !misspelt() {
-            let problem = Problem::new(codes::MISSING_KEY, entry.key, "a model call needs `prompt` or `messages`");
+            let problem = Problem::new(
+                codes::MISSING_KEY,
+                entry.key,
+                "a model call needs `prompt` or `messages`",
+            );
             self.problem(problem.hint("add `prompt: …`"));
         } else if let (Some(_), Some(messages)) = (map.get("prompt"), map.get("messages")) {
-            let problem = Problem::new(codes::WRONG_PLACE, messages.key, "`messages` stands in place of `prompt`, not beside it");
+            let problem = Problem::new(
+                codes::WRONG_PLACE,
+                messages.key,
+                "`messages` stands in place of `prompt`, not beside it",
+            );
             self.problem(problem);
         }
-        let stop = map.get("stop").map(|entry| self.texts(&entry.node, "stop")).unwrap_or_default();
+        let stop = map
+            .get("stop")
+            .map(|entry| self.texts(&entry.node, "stop"))
+            .unwrap_or_default();
         let model = graph::Model {
             name,
             system: self.optional_text(cx, map, "system"),
@@ -83,12 +116,22 @@ impl Lower<'_> {
             messages: self.optional_value(cx, map, "messages"),
             images: self.optional_value(cx, map, "images"),
             examples: self.optional_value(cx, map, "examples"),
-            max_tokens: self.small(map, "max_tokens", 1, 1_000_000).map_or(MAX_TOKENS_DEFAULT, |max| max as u32),
-            temperature: map.get("temperature").and_then(|entry| self.number(&entry.node, "temperature", 0.0, 2.0)),
+            max_tokens: self
+                .small(map, "max_tokens", 1, 1_000_000)
+                .map_or(MAX_TOKENS_DEFAULT, |max| max as u32),
+            temperature: map
+                .get("temperature")
+                .and_then(|entry| self.number(&entry.node, "temperature", 0.0, 2.0)),
             seed: self.small(map, "seed", 0, i64::MAX).map(|seed| seed as u64),
             stop: stop.into_iter().map(|(text, _)| text.into()).collect(),
-            emit: map.get("emit").and_then(|entry| self.plain_text(&entry.node, "emit")).map(Into::into),
-            early: map.get("early").and_then(|entry| self.boolean(&entry.node, "early")).unwrap_or(false),
+            emit: map
+                .get("emit")
+                .and_then(|entry| self.plain_text(&entry.node, "emit"))
+                .map(Into::into),
+            early: map
+                .get("early")
+                .and_then(|entry| self.boolean(&entry.node, "early"))
+                .unwrap_or(false),
         };
         Some(graph::Kind::Model(Box::new(model)))
     }
@@ -96,13 +139,21 @@ impl Lower<'_> {
     /// A model's name: its alias resolved, known if models are known.
     pub(crate) fn known_model(&mut self, cx: Cx, node: &Node) -> Option<Arc<str>> {
         if let Value::Map(_) = node.value {
-            let problem = Problem::new(codes::NOT_AVAILABLE, node.span, "routes among models are not available in this version");
+            let problem = Problem::new(
+                codes::NOT_AVAILABLE,
+                node.span,
+                "routes among models are not available in this version",
+            );
             self.problem(problem.hint("name one model: an alias, or `provider/model`"));
             return None;
         }
         let name = self.plain_text(node, "model")?;
         let target = self.model_name(cx.flow, name);
-        let models = self.origin.catalog.as_ref().and_then(|catalog| catalog.models.as_ref());
+        let models = self
+            .origin
+            .catalog
+            .as_ref()
+            .and_then(|catalog| catalog.models.as_ref());
         if let Some(models) = models
             && !target.contains('/')
             && !models.contains(&target)
@@ -110,10 +161,22 @@ impl Lower<'_> {
             let near = nearest(&target, models.iter().map(String::as_str));
             let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
-                None if models.is_empty() => format!("define it: `models: {{ {target}: provider/model }}` here or in ravel.toml"),
-                None => format!("the models are {}; or write `provider/model`", names(models.iter().map(String::as_str))),
+                None if models.is_empty() => format!(
+                    "define it: `models: {{ {target}: provider/model }}` here or in ravel.toml"
+                ),
+                None => format!(
+                    "the models are {}; or write `provider/model`",
+                    names(models.iter().map(String::as_str))
+                ),
             };
-            self.problem(Problem::new(codes::UNKNOWN_MODEL, node.span, format!("there is no model `{target}`")).hint(hint));
+            self.problem(
+                Problem::new(
+                    codes::UNKNOWN_MODEL,
+                    node.span,
+                    format!("there is no model `{target}`"),
+                )
+                .hint(hint),
+            );
         }
         Some(target.into())
     }
@@ -121,7 +184,11 @@ impl Lower<'_> {
     fn tool(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
         let entry = map.get("tool")?;
         let name = self.plain_text(&entry.node, "tool")?;
-        let known = self.origin.catalog.as_ref().and_then(|catalog| catalog.tools.as_ref());
+        let known = self
+            .origin
+            .catalog
+            .as_ref()
+            .and_then(|catalog| catalog.tools.as_ref());
         if let Some(tools) = known
             && !tools.contains_key(name)
         {
@@ -130,14 +197,28 @@ impl Lower<'_> {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => "tools come from the built-in ones and the servers in ravel.toml; `ravel doctor` lists them".to_owned(),
             };
-            self.problem(Problem::new(codes::UNKNOWN_TOOL, entry.node.span, format!("there is no tool `{name}`")).hint(hint));
+            self.problem(
+                Problem::new(
+                    codes::UNKNOWN_TOOL,
+                    entry.node.span,
+                    format!("there is no tool `{name}`"),
+                )
+                .hint(hint),
+            );
         }
         let input = self.tool_info(name).map(|tool| tool.input.clone());
         let want = match &input {
-            Some(ty) => Want::Type { ty: ty.clone(), code: codes::MISFIT, what: format!("`{name}` takes") },
+            Some(ty) => Want::Type {
+                ty: ty.clone(),
+                code: codes::MISFIT,
+                what: format!("`{name}` takes"),
+            },
             None => Want::Any,
         };
-        let places = Places { url: name.starts_with("http."), secrets_below: Some("/headers/") };
+        let places = Places {
+            url: name.starts_with("http."),
+            secrets_below: Some("/headers/"),
+        };
         let with = match map.get("with") {
             Some(with) => {
                 let (value, site) = self.value(cx, &with.node, want, places)?;
@@ -149,14 +230,26 @@ impl Lower<'_> {
                 ValueTemplate::constant(serde_json::json!({}))
             }
         };
-        Some(graph::Kind::Tool(Tool { name: name.into(), with }))
+        Some(graph::Kind::Tool(Tool {
+            name: name.into(),
+            with,
+        }))
     }
 
     /// A call without `with`: fine unless something is required.
-    pub(crate) fn no_arguments(&mut self, input: Option<&Type>, name: &str, span: crate::lang::Span) {
+    pub(crate) fn no_arguments(
+        &mut self,
+        input: Option<&Type>,
+        name: &str,
+        span: crate::lang::Span,
+    ) {
         let violations = input.and_then(|ty| ty.takes(&serde_json::json!({})).err());
         if let Some(first) = violations.and_then(|all| all.into_iter().next()) {
-            let problem = Problem::new(codes::ARGUMENTS, span, format!("{name} is called without arguments: {}", first.message));
+            let problem = Problem::new(
+                codes::ARGUMENTS,
+                span,
+                format!("{name} is called without arguments: {}", first.message),
+            );
             self.problem(problem.hint("hand them in: `with: { … }`"));
         }
     }
@@ -164,7 +257,11 @@ impl Lower<'_> {
     fn return_value(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
         let entry = map.get("return")?;
         let want = match self.flows[cx.flow].returns.clone() {
-            Some(ty) => Want::Type { ty, code: codes::OUTPUT_MISFIT, what: "the flow returns".to_owned() },
+            Some(ty) => Want::Type {
+                ty,
+                code: codes::OUTPUT_MISFIT,
+                what: "the flow returns".to_owned(),
+            },
             None => Want::Any,
         };
         let (value, site) = self.value(cx, &entry.node, want, Places::default())?;
@@ -177,13 +274,23 @@ impl Lower<'_> {
         let entry = map.get("fail")?;
         let Value::Map(_) = &entry.node.value else {
             let message = self.template(cx, &entry.node, "fail", Mode::Text)?;
-            return Some(graph::Kind::Fail(Fail { class: ErrorClass::ToolError, code: None, message }));
+            return Some(graph::Kind::Fail(Fail {
+                class: ErrorClass::ToolError,
+                code: None,
+                message,
+            }));
         };
         let map = self.table_map(&entry.node, &keys::FAIL)?;
-        let class = map.get("class").and_then(|entry| self.errors(&entry.node, "class").first().copied());
+        let class = map
+            .get("class")
+            .and_then(|entry| self.errors(&entry.node, "class").first().copied());
         let code = self.optional_template(cx, map, "code");
         let message = self.optional_template(cx, map, "message")?;
-        Some(graph::Kind::Fail(Fail { class: class.unwrap_or(ErrorClass::ToolError), code, message }))
+        Some(graph::Kind::Fail(Fail {
+            class: class.unwrap_or(ErrorClass::ToolError),
+            code,
+            message,
+        }))
     }
 
     fn human(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
@@ -195,7 +302,9 @@ impl Lower<'_> {
         };
         let ask = self.optional_text(cx, map, "ask");
         let to = self.optional_template(cx, map, "to");
-        let deadline = map.get("deadline").and_then(|entry| self.duration(&entry.node, "deadline"));
+        let deadline = map
+            .get("deadline")
+            .and_then(|entry| self.duration(&entry.node, "deadline"));
         let on_deadline = self.on_deadline(cx, map, &form, "the form takes");
         let mut escalate = Vec::new();
         if let Some(entry) = map.get("escalate") {
@@ -203,27 +312,46 @@ impl Lower<'_> {
                 escalate.push(Escalate {
                     ask: self.optional_text(cx, rung, "ask"),
                     to: self.optional_template(cx, rung, "to"),
-                    deadline: rung.get("deadline").and_then(|entry| self.duration(&entry.node, "deadline")),
+                    deadline: rung
+                        .get("deadline")
+                        .and_then(|entry| self.duration(&entry.node, "deadline")),
                 });
             }
         }
-        if deadline.is_none() {
+        if !map.contains_key("deadline") {
             for key in ["on_deadline", "escalate"] {
                 if let Some(entry) = map.get(key) {
-                    let problem = Problem::new(codes::POINTLESS, entry.key, format!("`{key}` has no effect without `deadline`"));
+                    let problem = Problem::new(
+                        codes::POINTLESS,
+                        entry.key,
+                        format!("`{key}` has no effect without `deadline`"),
+                    );
                     self.problem(problem.hint("add `deadline: 24h`"));
                 }
             }
         }
-        Some(graph::Kind::Human(Box::new(Human { ask: ask?, form, to, deadline, on_deadline, escalate })))
+        Some(graph::Kind::Human(Box::new(Human {
+            ask: ask?,
+            form,
+            to,
+            deadline,
+            on_deadline,
+            escalate,
+        })))
     }
 
     fn on_deadline(&mut self, cx: Cx, map: &Map, form: &Type, what: &str) -> OnDeadline {
-        let Some(entry) = map.get("on_deadline") else { return OnDeadline::Fail };
+        let Some(entry) = map.get("on_deadline") else {
+            return OnDeadline::Fail;
+        };
         if entry.node.text() == Some("fail") {
             return OnDeadline::Fail;
         }
-        let want = Want::Type { ty: form.clone(), code: codes::MISFIT, what: what.to_owned() };
+        let want = Want::Type {
+            ty: form.clone(),
+            code: codes::MISFIT,
+            what: what.to_owned(),
+        };
         match self.value(cx, &entry.node, want, Places::default()) {
             Some((value, _)) => OnDeadline::Answer(value),
             None => OnDeadline::Fail,
@@ -233,10 +361,15 @@ impl Lower<'_> {
     fn wait(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
         let entry = map.get("wait")?;
         match &entry.node.value {
-            Value::Map(map) if !self.looks_braced(&entry.node) => self.wait_map(cx, map, &entry.node),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
-                self.wait_for(cx, &entry.node)
+            Value::Map(map) if !self.looks_braced(&entry.node) => {
+                self.wait_map(cx, map, &entry.node)
             }
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Map(_) => self.wait_for(cx, &entry.node),
         }
     }
 
@@ -261,8 +394,14 @@ impl Lower<'_> {
             return Some(graph::Kind::Wait(Wait::Until(value)));
         }
         let Some(entry) = map.get("signal") else {
-            let problem = Problem::new(codes::MISSING_KEY, node.span, "`wait` has one of `for`, `until` and `signal`");
-            self.problem(problem.hint("write `wait: 5m`, `wait: { until: … }` or `wait: { signal: NAME }`"));
+            let problem = Problem::new(
+                codes::MISSING_KEY,
+                node.span,
+                "`wait` has one of `for`, `until` and `signal`",
+            );
+            self.problem(
+                problem.hint("write `wait: 5m`, `wait: { until: … }` or `wait: { signal: NAME }`"),
+            );
             return None;
         };
         let name = self.plain_text(&entry.node, "signal")?;
@@ -271,15 +410,30 @@ impl Lower<'_> {
             let known: Vec<&str> = signals.keys().map(|name| &**name).collect();
             let hint = match nearest(name, known.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => format!("declare it at the top of the flow: `signals: {{ {name}: {{ text: string }} }}`"),
+                None => format!(
+                    "declare it at the top of the flow: `signals: {{ {name}: {{ text: string }} }}`"
+                ),
             };
-            self.problem(Problem::new(codes::UNKNOWN_NAME, entry.node.span, format!("there is no signal `{name}`")).hint(hint));
+            self.problem(
+                Problem::new(
+                    codes::UNKNOWN_NAME,
+                    entry.node.span,
+                    format!("there is no signal `{name}`"),
+                )
+                .hint(hint),
+            );
             return None;
         };
         self.flows[cx.flow].signals_used.push(name.to_owned());
-        let deadline = map.get("deadline").and_then(|entry| self.duration(&entry.node, "deadline"));
+        let deadline = map
+            .get("deadline")
+            .and_then(|entry| self.duration(&entry.node, "deadline"));
         let on_deadline = self.on_deadline(cx, map, &ty, "the signal is");
-        Some(graph::Kind::Wait(Wait::Signal { name: name.into(), deadline, on_deadline }))
+        Some(graph::Kind::Wait(Wait::Signal {
+            name: name.into(),
+            deadline,
+            on_deadline,
+        }))
     }
 
     /// `run:` in its two forms. The map form's own keys win over those on the step.
@@ -290,29 +444,53 @@ impl Lower<'_> {
                 self.known_keys(inner, &[&keys::PROGRAM], "`run`");
                 Some(inner)
             }
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
+            Value::Null
+            | Value::Bool(_)
+            | Value::Number(_)
+            | Value::Text(_)
+            | Value::List(_)
+            | Value::Map(_) => None,
         };
         let (program, is_data) = match inner {
-            None => (Program::Shell(self.text(cx, &entry.node, "run", Mode::Shell)?), false),
+            None => (
+                Program::Shell(self.text(cx, &entry.node, "run", Mode::Shell)?),
+                false,
+            ),
             Some(inner) => self.program_of(cx, inner, &entry.node)?,
         };
-        let get = |key: &str| inner.and_then(|inner| inner.get(key)).or_else(|| map.get(key)).map(|entry| &entry.node);
-        let with = get("with").and_then(|node| self.value(cx, node, Want::Any, Places::default())).map(|(value, _)| value);
+        let get = |key: &str| {
+            inner
+                .and_then(|inner| inner.get(key))
+                .or_else(|| map.get(key))
+                .map(|entry| &entry.node)
+        };
+        let with = get("with")
+            .and_then(|node| self.value(cx, node, Want::Any, Places::default()))
+            .map(|(value, _)| value);
         if let Some(map) = get("env").and_then(Node::map) {
             for (name, entry) in map {
                 self.refuse_named_secret(name, &entry.node);
             }
         }
-        let env = get("env").and_then(|node| self.values(cx.with_secrets(), node, "env")).unwrap_or_default();
+        let env = get("env")
+            .and_then(|node| self.values(cx.with_secrets(), node, "env"))
+            .unwrap_or_default();
         let cwd = get("cwd").and_then(|node| self.template(cx, node, "cwd", Mode::Text));
-        let ok = get("ok").map(|node| self.exit_codes(node)).unwrap_or_else(|| vec![0]);
+        let ok = get("ok")
+            .map(|node| self.exit_codes(node))
+            .unwrap_or_else(|| vec![0]);
         let mut files = IndexMap::new();
-        for (name, entry) in get("files").and_then(|node| self.map(node, "files")).into_iter().flatten() {
+        for (name, entry) in get("files")
+            .and_then(|node| self.map(node, "files"))
+            .into_iter()
+            .flatten()
+        {
             if let Some(path) = self.template(cx, &entry.node, "files", Mode::Text) {
                 files.insert(name.as_str().into(), path);
             }
         }
-        let sandbox = get("sandbox").and_then(|node| self.choice(node, "sandbox", &["none", "workspace", "strict"]));
+        let sandbox = get("sandbox")
+            .and_then(|node| self.choice(node, "sandbox", &["none", "workspace", "strict"]));
         let sandbox = match sandbox {
             Some("workspace") => Sandbox::Workspace,
             Some("strict") => Sandbox::Strict,
@@ -321,26 +499,49 @@ impl Lower<'_> {
             None => Sandbox::None,
         };
         let limits = self.process_limits(get("limits"));
-        Some(RunProgram { program, with, env, cwd, ok, files, sandbox, limits })
+        Some(RunProgram {
+            program,
+            with,
+            env,
+            cwd,
+            ok,
+            files,
+            sandbox,
+            limits,
+        })
     }
 
     /// The program of a map form, and whether it is data.
     fn program_of(&mut self, cx: Cx, map: &Map, node: &Node) -> Option<(Program, bool)> {
         const PROGRAMS: [&str; 4] = ["shell", "python", "node", "program"];
-        let given: Vec<&str> = PROGRAMS.into_iter().filter(|key| map.contains_key(*key)).collect();
+        let given: Vec<&str> = PROGRAMS
+            .into_iter()
+            .filter(|key| map.contains_key(*key))
+            .collect();
         let [key] = given.as_slice() else {
-            let problem = Problem::new(codes::MISSING_KEY, node.span, "`run` has one of `shell`, `python`, `node` and `program`");
+            let problem = Problem::new(
+                codes::MISSING_KEY,
+                node.span,
+                "`run` has one of `shell`, `python`, `node` and `program`",
+            );
             self.problem(problem.hint("write `run: { python: \"print(args)\", with: { … } }`"));
             return None;
         };
         let entry = &map[*key];
         match *key {
-            "shell" => Some((Program::Shell(self.text(cx, &entry.node, "shell", Mode::Shell)?), false)),
+            "shell" => Some((
+                Program::Shell(self.text(cx, &entry.node, "shell", Mode::Shell)?),
+                false,
+            )),
             "program" => {
                 let words = entry.node.list().is_some_and(|words| !words.is_empty());
                 let template = entry.node.text().is_some_and(|text| text.contains("{{"));
                 if !words && !template {
-                    self.shape(&entry.node, "program", "a list: the program and its arguments");
+                    self.shape(
+                        &entry.node,
+                        "program",
+                        "a list: the program and its arguments",
+                    );
                     return None;
                 }
                 let (value, _) = self.value(cx, &entry.node, Want::Any, Places::default())?;
@@ -356,17 +557,35 @@ impl Lower<'_> {
             if map.contains_key("code") {
                 self.table_map(node, &keys::CODE);
                 let (value, _) = self.value(cx, &map["code"].node, Want::Any, Places::default())?;
-                return Some((if python { Program::PythonCode(value) } else { Program::NodeCode(value) }, true));
+                return Some((
+                    if python {
+                        Program::PythonCode(value)
+                    } else {
+                        Program::NodeCode(value)
+                    },
+                    true,
+                ));
             }
             if map.contains_key("file") {
                 self.table_map(node, &keys::FILE);
                 let (_, content) = self.file_node(cx.flow, map)?;
                 let source: Arc<str> = content.text().unwrap_or_default().into();
-                return Some((if python { Program::Python(source) } else { Program::Node(source) }, false));
+                return Some((
+                    if python {
+                        Program::Python(source)
+                    } else {
+                        Program::Node(source)
+                    },
+                    false,
+                ));
             }
         }
         let Some(source) = node.text() else {
-            self.shape(node, language, "source text, `{ file: … }` or `{ code: … }`");
+            self.shape(
+                node,
+                language,
+                "source text, `{ file: … }` or `{ code: … }`",
+            );
             return None;
         };
         if let Some(start) = source.find("{{")
@@ -374,17 +593,36 @@ impl Lower<'_> {
         {
             let span = self.at(node, start..start + length + 2);
             let name = if python { "Python" } else { "Node" };
-            let problem = Problem::new(codes::SOURCE_TEMPLATE, span, format!("`{{{{ }}}}` does nothing in {name} source"));
-            let access = if python { "`args[\"name\"]`" } else { "`args.name`" };
-            self.problem(problem.hint(format!("hand the value in by `with: {{ name: … }}` and read {access}")));
+            let problem = Problem::new(
+                codes::SOURCE_TEMPLATE,
+                span,
+                format!("`{{{{ }}}}` does nothing in {name} source"),
+            );
+            let access = if python {
+                "`args[\"name\"]`"
+            } else {
+                "`args.name`"
+            };
+            self.problem(problem.hint(format!(
+                "hand the value in by `with: {{ name: … }}` and read {access}"
+            )));
         }
-        Some((if python { Program::Python(source.into()) } else { Program::Node(source.into()) }, false))
+        Some((
+            if python {
+                Program::Python(source.into())
+            } else {
+                Program::Node(source.into())
+            },
+            false,
+        ))
     }
 
     fn exit_codes(&mut self, node: &Node) -> Vec<i32> {
         let items = match &node.value {
             Value::List(items) => items.as_slice(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(_) => std::slice::from_ref(node),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(_) => {
+                std::slice::from_ref(node)
+            }
         };
         let mut codes = Vec::new();
         for item in items {
@@ -400,8 +638,13 @@ impl Lower<'_> {
             output_bytes: OUTPUT_BYTES_DEFAULT,
             file_bytes: FILE_BYTES_DEFAULT,
         };
-        let Some(map) = node.and_then(|node| self.table_map(node, &keys::LIMITS)) else { return limits };
-        if let Some(cpu) = map.get("cpu").and_then(|entry| self.duration(&entry.node, "cpu")) {
+        let Some(map) = node.and_then(|node| self.table_map(node, &keys::LIMITS)) else {
+            return limits;
+        };
+        if let Some(cpu) = map
+            .get("cpu")
+            .and_then(|entry| self.duration(&entry.node, "cpu"))
+        {
             limits.cpu_seconds = cpu.div_ceil(1000).max(1);
         }
         for (key, limit) in [
@@ -409,7 +652,10 @@ impl Lower<'_> {
             ("output", &mut limits.output_bytes),
             ("file", &mut limits.file_bytes),
         ] {
-            if let Some(bytes) = map.get(key).and_then(|entry| self.format(&entry.node, key, formats::bytes, "512MiB")) {
+            if let Some(bytes) = map
+                .get(key)
+                .and_then(|entry| self.format(&entry.node, key, formats::bytes, "512MiB"))
+            {
                 *limit = bytes;
             }
         }

@@ -5,13 +5,13 @@ use crate::effect::Effect;
 use crate::expr::Mode;
 use crate::graph::{Budget, Concurrency, Leaf, OnUncertain, Retry, StepId};
 use crate::lang::diagnostic::Problem;
-use crate::lang::limits::{
-    ATTEMPTS_MODEL, ATTEMPTS_TOOL, BACKOFF_MAX_MS, BACKOFF_MIN_MS, TIMEOUT_DEFAULT_MS, TIMEOUT_MODEL_MS, TIMEOUT_RUN_MS,
-};
 use crate::lang::keys::{self, Kind};
+use crate::lang::limits::{
+    ATTEMPTS_MODEL, ATTEMPTS_TOOL, BACKOFF_MAX_MS, BACKOFF_MIN_MS, TIMEOUT_DEFAULT_MS,
+    TIMEOUT_MODEL_MS, TIMEOUT_RUN_MS,
+};
 use crate::lang::tree::{Map, Node, Value};
 use crate::lang::{codes, formats};
-
 
 /// No second try.
 pub(crate) fn once() -> Retry {

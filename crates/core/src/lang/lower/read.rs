@@ -10,7 +10,12 @@ use crate::lang::{codes, formats};
 
 impl Lower<'_> {
     /// A value of the wrong shape.
-    pub(crate) fn shape(&mut self, node: &Node, key: &str, expected: &str) -> Option<std::convert::Infallible> {
+    pub(crate) fn shape(
+        &mut self,
+        node: &Node,
+        key: &str,
+        expected: &str,
+    ) -> Option<std::convert::Infallible> {
         let message = format!("`{key}` takes {expected}, and this is {}", node.what());
         self.problem(Problem::new(codes::WRONG_SHAPE, node.span, message));
         None
@@ -28,7 +33,9 @@ impl Lower<'_> {
 
     pub(crate) fn integer(&mut self, node: &Node, key: &str, min: i64, max: i64) -> Option<i64> {
         let number = match &node.value {
-            Value::Number(number) => number.as_i64().or_else(|| number.as_u64().map(|_| i64::MAX)),
+            Value::Number(number) => number
+                .as_i64()
+                .or_else(|| number.as_u64().map(|_| i64::MAX)),
             Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => None,
         };
         let Some(number) = number else {
@@ -61,7 +68,13 @@ impl Lower<'_> {
     }
 
     /// Text in one of the formats of [`formats`].
-    pub(crate) fn format<T>(&mut self, node: &Node, key: &str, read: fn(&str) -> Result<T, String>, example: &str) -> Option<T> {
+    pub(crate) fn format<T>(
+        &mut self,
+        node: &Node,
+        key: &str,
+        read: fn(&str) -> Result<T, String>,
+        example: &str,
+    ) -> Option<T> {
         let text = match &node.value {
             Value::Text(text) => text.clone(),
             Value::Number(number) => number.to_string(),
@@ -75,7 +88,9 @@ impl Lower<'_> {
             Err(why) => {
                 let problem = Problem::new(codes::BAD_FORMAT, node.span, why);
                 let problem = if text.contains("{{") {
-                    problem.hint(format!("`{key}` is fixed when the flow is checked, it takes no `{{{{ }}}}`"))
+                    problem.hint(format!(
+                        "`{key}` is fixed when the flow is checked, it takes no `{{{{ }}}}`"
+                    ))
                 } else {
                     problem
                 };
@@ -89,9 +104,18 @@ impl Lower<'_> {
         self.format(node, key, formats::duration, "5m")
     }
 
-    pub(crate) fn choice(&mut self, node: &Node, key: &str, choices: &[&'static str]) -> Option<&'static str> {
+    pub(crate) fn choice(
+        &mut self,
+        node: &Node,
+        key: &str,
+        choices: &[&'static str],
+    ) -> Option<&'static str> {
         let Some(text) = node.text() else {
-            self.shape(node, key, &format!("one of {}", names(choices.iter().copied())));
+            self.shape(
+                node,
+                key,
+                &format!("one of {}", names(choices.iter().copied())),
+            );
             return None;
         };
         if let Some(choice) = choices.iter().find(|choice| **choice == text) {
@@ -101,7 +125,14 @@ impl Lower<'_> {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!("write one of {}", names(choices.iter().copied())),
         };
-        self.problem(Problem::new(codes::CHOICE, node.span, format!("`{text}` is no value of `{key}`")).hint(hint));
+        self.problem(
+            Problem::new(
+                codes::CHOICE,
+                node.span,
+                format!("`{text}` is no value of `{key}`"),
+            )
+            .hint(hint),
+        );
         None
     }
 
@@ -112,7 +143,8 @@ impl Lower<'_> {
             return None;
         };
         if text.contains("{{") {
-            let message = format!("`{key}` is fixed when the flow is checked, it takes no `{{{{ }}}}`");
+            let message =
+                format!("`{key}` is fixed when the flow is checked, it takes no `{{{{ }}}}`");
             self.problem(Problem::new(codes::WRONG_SHAPE, node.span, message));
             return None;
         }
@@ -153,7 +185,10 @@ impl Lower<'_> {
                         Some(near) => format!("did you mean `{near}`?"),
                         None => format!("the classes are {}", known.join(", ")),
                     };
-                    self.problem(Problem::new(codes::CHOICE, span, format!("`{name}` is no error class")).hint(hint));
+                    self.problem(
+                        Problem::new(codes::CHOICE, span, format!("`{name}` is no error class"))
+                            .hint(hint),
+                    );
                 }
             }
         }
@@ -169,7 +204,11 @@ impl Lower<'_> {
     }
 
     /// The map under a key that has its own keys, checked against their table.
-    pub(crate) fn table_map<'n>(&mut self, node: &'n Node, table: &'static Table) -> Option<&'n Map> {
+    pub(crate) fn table_map<'n>(
+        &mut self,
+        node: &'n Node,
+        table: &'static Table,
+    ) -> Option<&'n Map> {
         let map = self.map(node, table.name)?;
         self.known_keys(map, &[table], &place(table));
         self.required_keys(map, table, node.span);
@@ -177,10 +216,16 @@ impl Lower<'_> {
     }
 
     /// A map or a list of maps under a key, each checked against their table.
-    pub(crate) fn table_maps<'n>(&mut self, node: &'n Node, table: &'static Table) -> Vec<(&'n Map, Span)> {
+    pub(crate) fn table_maps<'n>(
+        &mut self,
+        node: &'n Node,
+        table: &'static Table,
+    ) -> Vec<(&'n Map, Span)> {
         let nodes = match &node.value {
             Value::List(items) => items.as_slice(),
-            Value::Map(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => std::slice::from_ref(node),
+            Value::Map(_) | Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {
+                std::slice::from_ref(node)
+            }
         };
         let mut maps = Vec::new();
         for node in nodes {
@@ -202,7 +247,10 @@ impl Lower<'_> {
     }
 
     fn unknown_key(&mut self, key: &str, entry: &Entry, tables: &[&'static Table], place: &str) {
-        let here = tables.iter().flat_map(|table| table.keys).map(|key| key.name);
+        let here = tables
+            .iter()
+            .flat_map(|table| table.keys)
+            .map(|key| key.name);
         let near = nearest(key, here.clone());
         let elsewhere: Vec<&str> = keys::KINDS
             .iter()
@@ -218,7 +266,11 @@ impl Lower<'_> {
                 (_, true) => "scopes only".to_owned(),
                 (false, false) => names(elsewhere),
             };
-            let problem = Problem::new(codes::WRONG_PLACE, entry.key, format!("{place} has no key `{key}`: that belongs to {owners}"));
+            let problem = Problem::new(
+                codes::WRONG_PLACE,
+                entry.key,
+                format!("{place} has no key `{key}`: that belongs to {owners}"),
+            );
             self.problem(problem.maybe_hint(near.map(|near| format!("did you mean `{near}`?"))));
             return;
         }
@@ -227,15 +279,33 @@ impl Lower<'_> {
             None if here.clone().count() <= 8 => format!("the keys are {}", names(here)),
             None => format!("`ravel explain {}` lists the keys", codes::UNKNOWN_KEY),
         };
-        self.problem(Problem::new(codes::UNKNOWN_KEY, entry.key, format!("{place} has no key `{key}`")).hint(hint));
+        self.problem(
+            Problem::new(
+                codes::UNKNOWN_KEY,
+                entry.key,
+                format!("{place} has no key `{key}`"),
+            )
+            .hint(hint),
+        );
     }
 
     pub(crate) fn required_keys(&mut self, map: &Map, table: &'static Table, span: Span) {
         // A misspelt key is reported as such, not as missing, too.
-        let misspelt = |wanted: &str| map.keys().any(|key| table.get(key).is_none() && nearest(key, [wanted]).is_some());
-        for key in table.required.iter().filter(|key| !map.contains_key(**key) && !misspelt(key)) {
+        let misspelt = |wanted: &str| {
+            map.keys()
+                .any(|key| table.get(key).is_none() && nearest(key, [wanted]).is_some())
+        };
+        for key in table
+            .required
+            .iter()
+            .filter(|key| !map.contains_key(**key) && !misspelt(key))
+        {
             let example = table.get(key).map(|key| key.example).unwrap_or_default();
-            let code = if *key == "max" && table.name == "repeat" { codes::UNBOUNDED } else { codes::MISSING_KEY };
+            let code = if *key == "max" && table.name == "repeat" {
+                codes::UNBOUNDED
+            } else {
+                codes::MISSING_KEY
+            };
             let message = if code == codes::UNBOUNDED {
                 "a `repeat` without `max` may never end".to_owned()
             } else {
@@ -255,12 +325,21 @@ impl Lower<'_> {
         }
         let mut fixed: String = name
             .chars()
-            .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' })
+            .map(|c| {
+                if c.is_ascii_alphanumeric() {
+                    c.to_ascii_lowercase()
+                } else {
+                    '_'
+                }
+            })
             .collect();
         if !fixed.starts_with(|c: char| c.is_ascii_lowercase()) {
             fixed.insert_str(0, "s_");
         }
-        let message = format!("{} is no name of {what}: lower case letters, digits and `_`, a letter first", quoted(name));
+        let message = format!(
+            "{} is no name of {what}: lower case letters, digits and `_`, a letter first",
+            quoted(name)
+        );
         let hint = (!name.is_empty()).then(|| format!("call it `{fixed}`"));
         self.problem(Problem::new(codes::BAD_NAME, span, message).maybe_hint(hint));
         false
@@ -269,5 +348,9 @@ impl Lower<'_> {
 
 /// The place of a table in a sentence: `a flow`, `` `retry` ``.
 fn place(table: &Table) -> String {
-    if table.name.contains(' ') { table.name.to_owned() } else { format!("`{}`", table.name) }
+    if table.name.contains(' ') {
+        table.name.to_owned()
+    } else {
+        format!("`{}`", table.name)
+    }
 }

@@ -5,16 +5,22 @@ use super::step::Part;
 use super::text::Places;
 use super::{Bind, Cx, Edge, FrameId, Lower, Owner, Placed, Want};
 use crate::expr::Expr;
-use crate::graph::{self, BodyId, DepKind, FlowCall, FlowId, ForEach, Items, OnMax, Repeat, StepId, Switch, Tolerate};
+use crate::graph::{
+    self, BodyId, DepKind, FlowCall, FlowId, ForEach, Items, OnMax, Repeat, StepId, Switch,
+    Tolerate,
+};
 use crate::lang::diagnostic::{Problem, nearest};
-use crate::lang::tree::{Entry, Map, Node, Value, parse_scalar};
 use crate::lang::limits::CALL_DEPTH_DEFAULT;
+use crate::lang::tree::{Entry, Map, Node, Value, parse_scalar};
 use crate::lang::{codes, formats, keys};
-
 
 impl Lower<'_> {
     fn host(&self, cx: Cx, frame: FrameId) -> Host {
-        Host { flow: cx.flow, owner: cx.owner, frame }
+        Host {
+            flow: cx.flow,
+            owner: cx.owner,
+            frame,
+        }
     }
 
     /// The steps of a scope with its `output`.
@@ -22,7 +28,14 @@ impl Lower<'_> {
         let Some(steps) = map.get("steps") else {
             let span = self.info(id).name_span;
             let name = self.info(id).name.clone();
-            self.problem(Problem::new(codes::MISSING_KEY, span, format!("scope `{name}` has no `steps`")).hint("add `steps: { … }`"));
+            self.problem(
+                Problem::new(
+                    codes::MISSING_KEY,
+                    span,
+                    format!("scope `{name}` has no `steps`"),
+                )
+                .hint("add `steps: { … }`"),
+            );
             return None;
         };
         let output = map.get("output").map(|entry| &entry.node);
@@ -38,7 +51,9 @@ impl Lower<'_> {
     /// What handlers of a scope see: its steps, where there is one of each.
     pub(crate) fn inside_frame(&self, id: StepId) -> Option<FrameId> {
         let info = self.info(id);
-        let single = info.kind.is_some_and(|kind| matches!(kind.name, "steps" | "race"));
+        let single = info
+            .kind
+            .is_some_and(|kind| matches!(kind.name, "steps" | "race"));
         let body = info.body.filter(|_| single)?;
         Some(self.body_info[body.0 as usize].frame)
     }
@@ -47,14 +62,30 @@ impl Lower<'_> {
         let entry = map.get("for_each")?;
         let items = self.items(cx, id, entry);
         let (name, name_span) = match map.get("as") {
-            Some(entry) => (self.plain_text(&entry.node, "as")?.to_owned(), entry.node.span),
+            Some(entry) => (
+                self.plain_text(&entry.node, "as")?.to_owned(),
+                entry.node.span,
+            ),
             None => ("item".to_owned(), entry.key),
         };
         self.free_name(cx.frame, &name, name_span, "an item");
-        let frame = self.bind(cx.frame, vec![(name.clone(), Bind::Item(id)), ("loop".to_owned(), Bind::Loop)]);
-        let item_key = map.get("item_key").and_then(|entry| self.bare(cx.within(frame), &entry.node, "item_key", Want::Any));
-        let parallel = self.small(map, "parallel", 1, 100_000).map(|parallel| parallel as u32);
-        let tolerate = map.get("tolerate").and_then(|entry| self.tolerate(&entry.node)).unwrap_or(Tolerate::Count(0));
+        let frame = self.bind(
+            cx.frame,
+            vec![
+                (name.clone(), Bind::Item(id)),
+                ("loop".to_owned(), Bind::Loop),
+            ],
+        );
+        let item_key = map
+            .get("item_key")
+            .and_then(|entry| self.bare(cx.within(frame), &entry.node, "item_key", Want::Any));
+        let parallel = self
+            .small(map, "parallel", 1, 100_000)
+            .map(|parallel| parallel as u32);
+        let tolerate = map
+            .get("tolerate")
+            .and_then(|entry| self.tolerate(&entry.node))
+            .unwrap_or(Tolerate::Count(0));
         let body = self.inner(cx, id, map, frame)?;
         Some(graph::Kind::ForEach(Box::new(ForEach {
             items: items?,
@@ -86,7 +117,11 @@ impl Lower<'_> {
     fn literal_items(&mut self, cx: Cx, id: StepId, node: &Node) -> Option<Items> {
         let json = node.to_json().to_string();
         if json.contains("{{") {
-            let problem = Problem::new(codes::WRONG_SHAPE, node.span, "a list of items that is written out takes no `{{ }}`");
+            let problem = Problem::new(
+                codes::WRONG_SHAPE,
+                node.span,
+                "a list of items that is written out takes no `{{ }}`",
+            );
             self.problem(problem.hint("make the list in a `set` step, or write it as one expression: `for_each: \"[a.x, b.y]\"`"));
             return None;
         }
@@ -107,30 +142,56 @@ impl Lower<'_> {
     /// `plan.items`: a sibling and the field that it streams.
     fn stream(&mut self, id: StepId, node: &Node) -> Option<Items> {
         let text = self.plain_text(node, "stream")?;
-        let Some((step, field)) = text.split_once('.').filter(|(_, field)| !field.is_empty() && !field.contains('.')) else {
-            let problem = Problem::new(codes::WRONG_SHAPE, node.span, "`stream` names a step and a field of its value");
+        let Some((step, field)) = text
+            .split_once('.')
+            .filter(|(_, field)| !field.is_empty() && !field.contains('.'))
+        else {
+            let problem = Problem::new(
+                codes::WRONG_SHAPE,
+                node.span,
+                "`stream` names a step and a field of its value",
+            );
             self.problem(problem.hint("write `stream: step.field`"));
             return None;
         };
         let siblings = self.siblings(id);
         let Placed::Body { body, .. } = self.info(id).placed else {
-            let problem = Problem::new(codes::WRONG_PLACE, node.span, "a stream is read by a step beside its producer");
+            let problem = Problem::new(
+                codes::WRONG_PLACE,
+                node.span,
+                "a stream is read by a step beside its producer",
+            );
             self.problem(problem.hint("put this `for_each` beside the step that it streams from"));
             return None;
         };
         let found = self.find(self.body_info[body.0 as usize].frame, step);
         match found {
-            Some(super::frame::Found::Step { body: of, position, step: producer }) if of == body && producer != id => {
-                let edge = Edge { on: position, how: DepKind::Weak, span: node.span };
+            Some(super::frame::Found::Step {
+                body: of,
+                position,
+                step: producer,
+            }) if of == body && producer != id => {
+                let edge = Edge {
+                    on: position,
+                    how: DepKind::Weak,
+                    span: node.span,
+                };
                 let info = self.info_mut(id);
                 info.stream = Some(edge);
                 self.info_mut(producer).read_at.get_or_insert(node.span);
-                Some(Items::Stream { producer: position, field: field.into() })
+                Some(Items::Stream {
+                    producer: position,
+                    field: field.into(),
+                })
             }
             Some(_) | None => {
                 let near = nearest(step, siblings.iter().map(String::as_str));
                 let hint = near.map(|near| format!("did you mean `{near}.{field}`?"));
-                let problem = Problem::new(codes::UNKNOWN_NAME, node.span, format!("there is no step `{step}` beside this one"));
+                let problem = Problem::new(
+                    codes::UNKNOWN_NAME,
+                    node.span,
+                    format!("there is no step `{step}` beside this one"),
+                );
                 self.problem(problem.maybe_hint(hint));
                 None
             }
@@ -139,12 +200,12 @@ impl Lower<'_> {
 
     fn tolerate(&mut self, node: &Node) -> Option<Tolerate> {
         match &node.value {
-            Value::Number(_) => {
-                self.integer(node, "tolerate", 0, i64::from(u32::MAX)).map(|count| Tolerate::Count(count as u32))
-            }
-            Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
-                self.format(node, "tolerate", formats::percent, "5%").map(Tolerate::Percent)
-            }
+            Value::Number(_) => self
+                .integer(node, "tolerate", 0, i64::from(u32::MAX))
+                .map(|count| Tolerate::Count(count as u32)),
+            Value::Null | Value::Bool(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => self
+                .format(node, "tolerate", formats::percent, "5%")
+                .map(Tolerate::Percent),
         }
     }
 
@@ -170,15 +231,30 @@ impl Lower<'_> {
         let round = body.map_or(frame, |body| self.body_info[body.0 as usize].frame);
         let until = loop_map.get("until").and_then(|entry| {
             let frame = self.bind(round, vec![("output".to_owned(), Bind::Output(id))]);
-            self.condition(Cx { output_of: body, ..cx.late().within(frame) }, &entry.node, "until")
+            self.condition(
+                Cx {
+                    output_of: body,
+                    ..cx.late().within(frame)
+                },
+                &entry.node,
+                "until",
+            )
         });
         let max = self.small(loop_map, "max", 1, 1_000_000);
-        let on_max = loop_map.get("on_max").and_then(|entry| self.choice(&entry.node, "on_max", &["fail", "return"]));
+        let on_max = loop_map
+            .get("on_max")
+            .and_then(|entry| self.choice(&entry.node, "on_max", &["fail", "return"]));
         let on_max = match (on_max, &until) {
             (Some("return"), _) | (None, None) => OnMax::Return,
             (Some(_), _) | (None, Some(_)) => OnMax::Fail,
         };
-        Some(graph::Kind::Repeat(Box::new(Repeat { carry, until, max: max? as u32, on_max, body: body? })))
+        Some(graph::Kind::Repeat(Box::new(Repeat {
+            carry,
+            until,
+            max: max? as u32,
+            on_max,
+            body: body?,
+        })))
     }
 
     pub(crate) fn switch(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
@@ -191,7 +267,8 @@ impl Lower<'_> {
         let written = match map.get("cases") {
             Some(entry) => self.map(&entry.node, "cases"),
             None => {
-                let problem = Problem::new(codes::MISSING_KEY, entry.key, "a `switch` needs `cases`");
+                let problem =
+                    Problem::new(codes::MISSING_KEY, entry.key, "a `switch` needs `cases`");
                 self.problem(problem.hint("add `cases: { value: { set: … } }`"));
                 None
             }
@@ -200,16 +277,28 @@ impl Lower<'_> {
             let step = self.case(cx, id, &format!("case[{value}]"), &entry.node);
             cases.push((parse_scalar(value), step));
         }
-        let otherwise = map.get("else").map(|entry| self.case(cx, id, "else", &entry.node));
+        let otherwise = map
+            .get("else")
+            .map(|entry| self.case(cx, id, "else", &entry.node));
         let (on, _) = on?;
-        Some(graph::Kind::Switch(Box::new(Switch { on, cases, otherwise })))
+        Some(graph::Kind::Switch(Box::new(Switch {
+            on,
+            cases,
+            otherwise,
+        })))
     }
 
     /// A case is a step; a list is short for a group.
     fn case(&mut self, cx: Cx, id: StepId, name: &str, node: &Node) -> StepId {
         if let Value::List(_) = node.value {
-            let entry = Entry { key: node.span, node: node.clone() };
-            let group = Node::made(Value::Map(Map::from_iter([("steps".to_owned(), entry)])), node.span);
+            let entry = Entry {
+                key: node.span,
+                node: node.clone(),
+            };
+            let group = Node::made(
+                Value::Map(Map::from_iter([("steps".to_owned(), entry)])),
+                node.span,
+            );
             return self.hidden_step(id, name, cx.frame, &group, Part::Case);
         }
         self.hidden_step(id, name, cx.frame, node, Part::Case)
@@ -226,20 +315,33 @@ impl Lower<'_> {
         Some(graph::Kind::Race(body))
     }
 
-    pub(crate) fn call(&mut self, cx: Cx, id: StepId, map: &Map, _typed: bool) -> Option<graph::Kind> {
+    pub(crate) fn call(
+        &mut self,
+        cx: Cx,
+        id: StepId,
+        map: &Map,
+        _typed: bool,
+    ) -> Option<graph::Kind> {
         let entry = map.get("flow")?;
         let name = self.plain_text(&entry.node, "flow")?.to_owned();
         let callee = self.find_flow(cx.flow, &name, entry.node.span);
         let input = callee.map(|callee| self.flows[callee].input.clone());
         let want = match &input {
-            Some(ty) => Want::Type { ty: ty.clone(), code: codes::MISFIT, what: format!("flow `{name}` takes") },
+            Some(ty) => Want::Type {
+                ty: ty.clone(),
+                code: codes::MISFIT,
+                what: format!("flow `{name}` takes"),
+            },
             None => Want::Any,
         };
         let with = match map.get("with") {
-            Some(with) => self.value(cx, &with.node, want, Places::default()).map(|(value, site)| {
-                self.info_mut(id).main = Some(site);
-                value
-            }),
+            Some(with) => {
+                self.value(cx, &with.node, want, Places::default())
+                    .map(|(value, site)| {
+                        self.info_mut(id).main = Some(site);
+                        value
+                    })
+            }
             None => {
                 self.no_arguments(input.as_ref(), &format!("flow `{name}`"), entry.node.span);
                 Some(crate::expr::ValueTemplate::constant(serde_json::json!({})))
@@ -247,7 +349,11 @@ impl Lower<'_> {
         };
         let max_depth = self.small(map, "max_depth", 1, 64);
         let callee = callee?;
-        self.flows[cx.flow].calls.push(super::flow::Call { callee, bounded: max_depth.is_some(), span: entry.node.span });
+        self.flows[cx.flow].calls.push(super::flow::Call {
+            callee,
+            bounded: max_depth.is_some(),
+            span: entry.node.span,
+        });
         Some(graph::Kind::Flow(FlowCall {
             flow: FlowId(callee as u32),
             with: with?,

@@ -10,7 +10,17 @@ use crate::lang::tree::{Map, Node, Value};
 
 /// Keys of any step that a hidden step (a gate, a check, a compensation) does not have: its host has them.
 const HOST_KEYS: &[&str] = &[
-    "when", "after", "join", "cancel_rest", "gates", "repair", "fallback", "catch", "finally", "compensate", "priority",
+    "when",
+    "after",
+    "join",
+    "cancel_rest",
+    "gates",
+    "repair",
+    "fallback",
+    "catch",
+    "finally",
+    "compensate",
+    "priority",
 ];
 /// Keys that a case does not have: the `switch` has them.
 const SWITCH_KEYS: &[&str] = &["when", "after", "join", "cancel_rest"];
@@ -37,16 +47,37 @@ impl Lower<'_> {
     pub(crate) fn step_as(&mut self, id: StepId, node: &Node, part: Part) {
         let Value::Map(map) = &node.value else {
             let name = self.info(id).name.clone();
-            let problem = Problem::new(codes::WRONG_SHAPE, node.span, format!("step `{name}` is a map of keys, and this is {}", node.what()));
-            self.problem(problem.hint("a step says what it does: `{ set: … }`, `{ run: … }`, `{ model: …, prompt: … }`"));
+            let problem = Problem::new(
+                codes::WRONG_SHAPE,
+                node.span,
+                format!(
+                    "step `{name}` is a map of keys, and this is {}",
+                    node.what()
+                ),
+            );
+            self.problem(problem.hint(
+                "a step says what it does: `{ set: … }`, `{ run: … }`, `{ model: …, prompt: … }`",
+            ));
             return;
         };
-        let Some(kind) = self.kind_of(id, map, node.span) else { return };
+        let Some(kind) = self.kind_of(id, map, node.span) else {
+            return;
+        };
         self.info_mut(id).kind = Some(kind);
         if !kind.available {
             let span = map.get(kind.name).map_or(node.span, |entry| entry.key);
-            let problem = Problem::new(codes::NOT_AVAILABLE, span, format!("steps of the kind `{}` are not available in this version", kind.name));
-            self.problem(problem.hint(format!("see `ravel explain {}` for what to use instead", codes::NOT_AVAILABLE)));
+            let problem = Problem::new(
+                codes::NOT_AVAILABLE,
+                span,
+                format!(
+                    "steps of the kind `{}` are not available in this version",
+                    kind.name
+                ),
+            );
+            self.problem(problem.hint(format!(
+                "see `ravel explain {}` for what to use instead",
+                codes::NOT_AVAILABLE
+            )));
             return;
         }
         let merged = self.with_defaults(id, kind, map, part);
@@ -64,7 +95,10 @@ impl Lower<'_> {
         let has = |kind: &&Kind| map.contains_key(kind.name);
         let mut found: Vec<&'static Kind> = keys::KINDS.iter().filter(has).collect();
         // `for_each` and `repeat` have steps, they are not groups.
-        if found.iter().any(|kind| kind.table.get("steps").is_some() && kind.name != "steps") {
+        if found
+            .iter()
+            .any(|kind| kind.table.get("steps").is_some() && kind.name != "steps")
+        {
             found.retain(|kind| kind.name != "steps");
         }
         match found.as_slice() {
@@ -75,8 +109,12 @@ impl Lower<'_> {
             }
             [first, second, ..] => {
                 let name = self.info(id).name.clone();
-                let message = format!("step `{name}` has two kinds, `{}` and `{}`", first.name, second.name);
-                let problem = Problem::new(codes::KIND, map[second.name].key, message).related(map[first.name].key, "the first");
+                let message = format!(
+                    "step `{name}` has two kinds, `{}` and `{}`",
+                    first.name, second.name
+                );
+                let problem = Problem::new(codes::KIND, map[second.name].key, message)
+                    .related(map[first.name].key, "the first");
                 self.problem(problem.hint("make two steps of it"));
                 None
             }
@@ -85,7 +123,12 @@ impl Lower<'_> {
 
     fn no_kind(&mut self, id: StepId, map: &Map, span: Span) {
         let name = self.info(id).name.clone();
-        let kinds = || keys::KINDS.iter().filter(|kind| kind.available).map(|kind| kind.name);
+        let kinds = || {
+            keys::KINDS
+                .iter()
+                .filter(|kind| kind.available)
+                .map(|kind| kind.name)
+        };
         let close = map.iter().find_map(|(key, entry)| {
             let known = keys::ANY.get(key).is_some()
                 || keys::LEAF.get(key).is_some()
@@ -93,29 +136,59 @@ impl Lower<'_> {
                 || keys::KINDS.iter().any(|kind| kind.table.get(key).is_some());
             (!known).then(|| nearest(key, kinds()).map(|near| (near, entry.key)))?
         });
-        let by_key = keys::KINDS.iter().filter(|kind| kind.available).find(|kind| {
-            map.keys().any(|key| kind.table.get(key).is_some() && !matches!(key.as_str(), "with" | "output" | "steps"))
-        });
+        let by_key = keys::KINDS
+            .iter()
+            .filter(|kind| kind.available)
+            .find(|kind| {
+                map.keys().any(|key| {
+                    kind.table.get(key).is_some()
+                        && !matches!(key.as_str(), "with" | "output" | "steps")
+                })
+            });
         let problem = match (close, by_key) {
-            (Some((near, key)), _) => Problem::new(codes::KIND, key, format!("step `{name}` has no kind"))
-                .hint(format!("did you mean `{near}`?")),
-            (None, Some(kind)) => Problem::new(codes::KIND, self.info(id).name_span, format!("step `{name}` has no kind"))
-                .hint(format!("its keys are those of `{}`: add `{0}: {1}`", kind.name, kind.table.keys[0].example)),
+            (Some((near, key)), _) => {
+                Problem::new(codes::KIND, key, format!("step `{name}` has no kind"))
+                    .hint(format!("did you mean `{near}`?"))
+            }
+            (None, Some(kind)) => Problem::new(
+                codes::KIND,
+                self.info(id).name_span,
+                format!("step `{name}` has no kind"),
+            )
+            .hint(format!(
+                "its keys are those of `{}`: add `{0}: {1}`",
+                kind.name, kind.table.keys[0].example
+            )),
             (None, None) => {
-                let at = if map.is_empty() { span } else { self.info(id).name_span };
-                Problem::new(codes::KIND, at, format!("step `{name}` has no kind"))
-                    .hint(format!("a step has one of {}", kinds().collect::<Vec<_>>().join(", ")))
+                let at = if map.is_empty() {
+                    span
+                } else {
+                    self.info(id).name_span
+                };
+                Problem::new(codes::KIND, at, format!("step `{name}` has no kind")).hint(format!(
+                    "a step has one of {}",
+                    kinds().collect::<Vec<_>>().join(", ")
+                ))
             }
         };
         self.problem(problem);
     }
 
     /// The step's keys over the defaults of its kind. `None` when there are none.
-    fn with_defaults(&mut self, id: StepId, kind: &'static Kind, map: &Map, part: Part) -> Option<Map> {
+    fn with_defaults(
+        &mut self,
+        id: StepId,
+        kind: &'static Kind,
+        map: &Map,
+        part: Part,
+    ) -> Option<Map> {
         if part == Part::Fallback {
             return None;
         }
-        let defaults = self.flows[self.info(id).flow].defaults.get(kind.name).cloned()?;
+        let defaults = self.flows[self.info(id).flow]
+            .defaults
+            .get(kind.name)
+            .cloned()?;
         let mut merged = map.clone();
         for (key, entry) in defaults {
             let misplaced = match part {
@@ -140,30 +213,55 @@ impl Lower<'_> {
         self.required_keys(map, kind.table, self.info(id).name_span);
         let (barred, why) = match part {
             Part::Step | Part::Fallback => return,
-            Part::Case => (SWITCH_KEYS, "a case is chosen by its `switch`: put it there"),
+            Part::Case => (
+                SWITCH_KEYS,
+                "a case is chosen by its `switch`: put it there",
+            ),
             Part::Leaf => (HOST_KEYS, "it belongs to the step that this leaf serves"),
         };
         for key in barred {
             if let Some(entry) = map.get(*key) {
-                self.problem(Problem::new(codes::WRONG_PLACE, entry.key, format!("`{key}` has no place here")).hint(why));
+                self.problem(
+                    Problem::new(
+                        codes::WRONG_PLACE,
+                        entry.key,
+                        format!("`{key}` has no place here"),
+                    )
+                    .hint(why),
+                );
             }
         }
         if part == Part::Leaf && !kind.leaf {
             let span = map[kind.name].key;
             let message = format!("a leaf is expected here, and `{}` is a scope", kind.name);
-            self.problem(Problem::new(codes::WRONG_PLACE, span, message).hint("use one of the leaves: `model`, `tool`, `run`"));
+            self.problem(
+                Problem::new(codes::WRONG_PLACE, span, message)
+                    .hint("use one of the leaves: `model`, `tool`, `run`"),
+            );
         }
     }
 
     fn define(&mut self, id: StepId, kind: &'static Kind, map: &Map, span: Span, part: Part) {
         let (flow, outer_frame) = (self.info(id).flow, self.info(id).frame);
         let own = self.own_frame(id, map, outer_frame, part);
-        let cx = Cx { flow, owner: Owner::Step(id), frame: own, late: false, secrets: false, output_of: None };
-        let when = map.get("when").and_then(|entry| self.condition(cx, &entry.node, "when"));
+        let cx = Cx {
+            flow,
+            owner: Owner::Step(id),
+            frame: own,
+            late: false,
+            secrets: false,
+            output_of: None,
+        };
+        let when = map
+            .get("when")
+            .and_then(|entry| self.condition(cx, &entry.node, "when"));
         let (join, cancel_rest) = self.join(map);
         self.after(cx, id, map);
         // A type that cannot be read stands for anything: what follows from it is not reported again.
-        let returns = map.get("returns").map(|entry| self.read_type(flow, &entry.node).unwrap_or_else(crate::types::Type::any));
+        let returns = map.get("returns").map(|entry| {
+            self.read_type(flow, &entry.node)
+                .unwrap_or_else(crate::types::Type::any)
+        });
         let repair = self.small(map, "repair", 0, 20).unwrap_or(0) as u32;
         let leaf = self.leaf(cx, id, kind, map);
         let Some(lowered) = self.lower_kind(cx, id, kind, map, returns.is_some()) else {
@@ -171,7 +269,10 @@ impl Lower<'_> {
             return;
         };
         let late = self.common_late(cx, id, kind, map, span);
-        let labels = map.get("labels").map(|entry| self.texts(&entry.node, "labels")).unwrap_or_default();
+        let labels = map
+            .get("labels")
+            .map(|entry| self.texts(&entry.node, "labels"))
+            .unwrap_or_default();
         let definition = StepDef {
             id,
             name: self.info(id).name.as_str().into(),
@@ -189,7 +290,9 @@ impl Lower<'_> {
             fallback: late.fallback,
             catch: late.catch,
             finally: late.finally,
-            deadline: map.get("deadline").and_then(|entry| self.duration(&entry.node, "deadline")),
+            deadline: map
+                .get("deadline")
+                .and_then(|entry| self.duration(&entry.node, "deadline")),
             budget: map.get("budget").and_then(|entry| self.budget(&entry.node)),
             priority: self.small(map, "priority", -100, 100).unwrap_or(0) as i32,
             labels: labels.into_iter().map(|(label, _)| label.into()).collect(),
@@ -200,7 +303,13 @@ impl Lower<'_> {
     }
 
     /// `last` is there where there may have been a try before.
-    fn own_frame(&mut self, id: StepId, map: &Map, outer: super::FrameId, part: Part) -> super::FrameId {
+    fn own_frame(
+        &mut self,
+        id: StepId,
+        map: &Map,
+        outer: super::FrameId,
+        part: Part,
+    ) -> super::FrameId {
         if !map.contains_key("repair") && part != Part::Fallback {
             return outer;
         }
@@ -210,23 +319,56 @@ impl Lower<'_> {
     }
 
     /// What is evaluated after the step: gates, handlers, fallbacks, compensation.
-    fn common_late(&mut self, cx: Cx, id: StepId, kind: &'static Kind, map: &Map, span: Span) -> Late {
+    fn common_late(
+        &mut self,
+        cx: Cx,
+        id: StepId,
+        kind: &'static Kind,
+        map: &Map,
+        span: Span,
+    ) -> Late {
         let inside = self.inside_frame(id).unwrap_or(cx.frame);
         let late = cx.late();
-        let gates = map.get("gates").map(|entry| self.gates(late, id, &entry.node)).unwrap_or_default();
-        let catch = map.get("catch").map(|entry| self.catch(late.within(inside), &entry.node)).unwrap_or_default();
+        let gates = map
+            .get("gates")
+            .map(|entry| self.gates(late, id, &entry.node))
+            .unwrap_or_default();
+        let catch = map
+            .get("catch")
+            .map(|entry| self.catch(late.within(inside), &entry.node))
+            .unwrap_or_default();
         let finally = map.get("finally").filter(|_| !kind.leaf).and_then(|entry| {
-            let host = super::body::Host { flow: cx.flow, owner: cx.owner, frame: inside };
+            let host = super::body::Host {
+                flow: cx.flow,
+                owner: cx.owner,
+                frame: inside,
+            };
             self.body(host, &entry.node, None)
         });
-        let fallback = map.get("fallback").map(|entry| self.fallbacks(id, kind, map, &entry.node, span)).unwrap_or_default();
-        let compensate = map.get("compensate").and_then(|entry| self.compensate(late, id, &entry.node));
-        Late { gates, catch, finally, fallback, compensate }
+        let fallback = map
+            .get("fallback")
+            .map(|entry| self.fallbacks(id, kind, map, &entry.node, span))
+            .unwrap_or_default();
+        let compensate = map
+            .get("compensate")
+            .and_then(|entry| self.compensate(late, id, &entry.node));
+        Late {
+            gates,
+            catch,
+            finally,
+            fallback,
+            compensate,
+        }
     }
 
     fn join(&mut self, map: &Map) -> (Join, bool) {
-        let cancel_rest = map.get("cancel_rest").and_then(|entry| self.boolean(&entry.node, "cancel_rest")).unwrap_or(false);
-        let Some(entry) = map.get("join") else { return (Join::All, cancel_rest) };
+        let cancel_rest = map
+            .get("cancel_rest")
+            .and_then(|entry| self.boolean(&entry.node, "cancel_rest"))
+            .unwrap_or(false);
+        let Some(entry) = map.get("join") else {
+            return (Join::All, cancel_rest);
+        };
         let join = match &entry.node.value {
             Value::Map(_) => self
                 .table_map(&entry.node, &keys::FIRST)
@@ -246,34 +388,71 @@ impl Lower<'_> {
     }
 
     fn after(&mut self, cx: Cx, id: StepId, map: &Map) {
-        let Some(entry) = map.get("after") else { return };
+        let Some(entry) = map.get("after") else {
+            return;
+        };
         for (name, span) in self.texts(&entry.node, "after") {
             match self.find(cx.frame, &name) {
-                Some(super::frame::Found::Step { body, position, step }) => self.order(id, body, position, step, span),
+                Some(super::frame::Found::Step {
+                    body,
+                    position,
+                    step,
+                }) => self.order(id, body, position, step, span),
                 Some(_) | None => {
                     let siblings = self.siblings(id);
                     let near = nearest(&name, siblings.iter().map(String::as_str));
                     let hint = match near {
                         Some(near) => format!("did you mean `{near}`?"),
-                        None => format!("the steps beside it are {}", names(siblings.iter().map(String::as_str))),
+                        None => format!(
+                            "the steps beside it are {}",
+                            names(siblings.iter().map(String::as_str))
+                        ),
                     };
-                    let problem = Problem::new(codes::UNKNOWN_NAME, span, format!("there is no step `{name}` here"));
+                    let problem = Problem::new(
+                        codes::UNKNOWN_NAME,
+                        span,
+                        format!("there is no step `{name}` here"),
+                    );
                     self.problem(problem.hint(hint));
                 }
             }
         }
     }
 
-    fn order(&mut self, id: StepId, body: crate::graph::BodyId, position: u32, step: StepId, span: Span) {
+    fn order(
+        &mut self,
+        id: StepId,
+        body: crate::graph::BodyId,
+        position: u32,
+        step: StepId,
+        span: Span,
+    ) {
         match self.ancestor_in(id, body) {
             Some((ancestor, _)) if ancestor == step => {
                 let name = self.info(step).name.clone();
-                self.problem(Problem::new(codes::CYCLE, span, format!("step `{name}` waits for itself")));
+                self.problem(Problem::new(
+                    codes::CYCLE,
+                    span,
+                    format!("step `{name}` waits for itself"),
+                ));
             }
-            Some((ancestor, true)) => self.info_mut(ancestor).edges.push(Edge { on: position, how: DepKind::After, span }),
+            Some((ancestor, true)) => self.info_mut(ancestor).edges.push(Edge {
+                on: position,
+                how: DepKind::After,
+                span,
+            }),
             Some((ancestor, false)) => {
-                self.info_mut(ancestor).edges.push(Edge { on: position, how: DepKind::Weak, span });
-                let read = super::ReadOf { target: step, guarded: true, meta: false, span };
+                self.info_mut(ancestor).edges.push(Edge {
+                    on: position,
+                    how: DepKind::Weak,
+                    span,
+                });
+                let read = super::ReadOf {
+                    target: step,
+                    guarded: true,
+                    meta: false,
+                    span,
+                };
                 self.info_mut(id).reads.push(read);
             }
             None => {}
@@ -289,9 +468,11 @@ impl Lower<'_> {
                 Placed::Body { body, .. } => {
                     let frame = self.body_info[body.0 as usize].frame;
                     return match &self.frame(frame).kind {
-                        super::FrameKind::Body { names, .. } => {
-                            names.iter().filter(|(_, (_, step, _))| *step != at).map(|(name, _)| name.clone()).collect()
-                        }
+                        super::FrameKind::Body { names, .. } => names
+                            .iter()
+                            .filter(|(_, (_, step, _))| *step != at)
+                            .map(|(name, _)| name.clone())
+                            .collect(),
                         super::FrameKind::Flow(_) | super::FrameKind::Binds(_) => Vec::new(),
                     };
                 }
@@ -300,7 +481,13 @@ impl Lower<'_> {
     }
 
     /// A small whole number under a key.
-    pub(crate) fn small(&mut self, map: &Map, key: &'static str, min: i64, max: i64) -> Option<i64> {
+    pub(crate) fn small(
+        &mut self,
+        map: &Map,
+        key: &'static str,
+        min: i64,
+        max: i64,
+    ) -> Option<i64> {
         let entry = map.get(key)?;
         self.integer(&entry.node, key, min, max)
     }
@@ -309,14 +496,29 @@ impl Lower<'_> {
     pub(crate) fn place(&self, span: Span) -> Place {
         let file = self.origin.sources.file(span.file);
         if !self.bundle.has_places() {
-            return Place { file: file.path.clone(), line: 0, column: 0 };
+            return Place {
+                file: file.path.clone(),
+                line: 0,
+                column: 0,
+            };
         }
         let (line, column) = file.position(span.start as usize);
-        Place { file: file.path.clone(), line: line as u32, column: column as u32 }
+        Place {
+            file: file.path.clone(),
+            line: line as u32,
+            column: column as u32,
+        }
     }
 
     /// A hidden step below another.
-    pub(crate) fn hidden_step(&mut self, host: StepId, name: &str, frame: super::FrameId, node: &Node, part: Part) -> StepId {
+    pub(crate) fn hidden_step(
+        &mut self,
+        host: StepId,
+        name: &str,
+        frame: super::FrameId,
+        node: &Node,
+        part: Part,
+    ) -> StepId {
         let flow = self.info(host).flow;
         let id = self.reserve_step(flow, name, node.span, Placed::Hidden { host }, frame);
         self.info_mut(host).hidden.push(id);
@@ -345,13 +547,19 @@ fn fingerprint(map: &Map) -> u64 {
         .map(|(key, entry)| (key.clone(), entry.node.to_json()))
         .collect();
     let hash = blake3::hash(serde_json::Value::Object(own).to_string().as_bytes());
-    let (head, _) = hash.as_bytes().split_first_chunk::<8>().expect("a hash has 32 bytes");
+    let (head, _) = hash
+        .as_bytes()
+        .split_first_chunk::<8>()
+        .expect("a hash has 32 bytes");
     u64::from_le_bytes(*head)
 }
 
 /// The table's own copy of a key's name.
 pub(crate) fn known_key(kind: &'static Kind, name: &str) -> Option<&'static str> {
-    [&keys::ANY, &keys::LEAF, &keys::SCOPE, kind.table].iter().find_map(|table| table.get(name)).map(|key| key.name)
+    [&keys::ANY, &keys::LEAF, &keys::SCOPE, kind.table]
+        .iter()
+        .find_map(|table| table.get(name))
+        .map(|key| key.name)
 }
 
 /// The leaf policies of a step that is no leaf.
@@ -367,4 +575,3 @@ pub(crate) fn no_leaf() -> Leaf {
         worker: None,
     }
 }
-

@@ -15,7 +15,9 @@ use crate::lang::tree::{Map, Node, Value};
 use crate::types::Type;
 
 /// Names that are types by themselves.
-pub(crate) const BASIC: &[&str] = &["string", "integer", "number", "boolean", "object", "any", "file", "null"];
+pub(crate) const BASIC: &[&str] = &[
+    "string", "integer", "number", "boolean", "object", "any", "file", "null",
+];
 
 /// The named types of a flow, resolved when they are first used.
 #[derive(Debug, Default)]
@@ -30,13 +32,20 @@ pub(crate) struct NamedTypes {
 
 impl NamedTypes {
     pub(crate) fn new(entries: IndexMap<String, (Span, Node)>) -> Self {
-        Self { entries, ..Self::default() }
+        Self {
+            entries,
+            ..Self::default()
+        }
     }
 
     /// Names that nothing uses, with their places.
     pub(crate) fn unused(&self) -> Vec<(String, Span)> {
         let unused = |name: &&String| !self.used.contains(*name);
-        self.entries.keys().filter(unused).map(|name| (name.clone(), self.entries[name].0)).collect()
+        self.entries
+            .keys()
+            .filter(unused)
+            .map(|name| (name.clone(), self.entries[name].0))
+            .collect()
     }
 
     pub(crate) fn names(&self) -> Vec<String> {
@@ -46,25 +55,71 @@ impl NamedTypes {
 
 /// Keywords of JSON Schema whose value is a schema.
 const SCHEMA_WORDS: &[&str] = &[
-    "items", "additionalProperties", "contains", "not", "if", "then", "else", "propertyNames", "unevaluatedProperties",
-    "unevaluatedItems", "contentSchema",
+    "items",
+    "additionalProperties",
+    "contains",
+    "not",
+    "if",
+    "then",
+    "else",
+    "propertyNames",
+    "unevaluatedProperties",
+    "unevaluatedItems",
+    "contentSchema",
 ];
 /// Keywords whose value is a list of schemas.
 const LIST_WORDS: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems"];
 /// Keywords whose value is a map of schemas.
-const MAP_WORDS: &[&str] = &["properties", "patternProperties", "dependentSchemas", "$defs"];
+const MAP_WORDS: &[&str] = &[
+    "properties",
+    "patternProperties",
+    "dependentSchemas",
+    "$defs",
+];
 /// The other keywords.
 const OTHER_WORDS: &[&str] = &[
-    "type", "enum", "const", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength",
-    "maxLength", "pattern", "format", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains", "minProperties",
-    "maxProperties", "dependentRequired", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly",
-    "contentEncoding", "contentMediaType", "$schema", "$id", "$ref", "$anchor", "$comment",
+    "type",
+    "enum",
+    "const",
+    "required",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "pattern",
+    "format",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "minContains",
+    "maxContains",
+    "minProperties",
+    "maxProperties",
+    "dependentRequired",
+    "title",
+    "description",
+    "default",
+    "examples",
+    "deprecated",
+    "readOnly",
+    "writeOnly",
+    "contentEncoding",
+    "contentMediaType",
+    "$schema",
+    "$id",
+    "$ref",
+    "$anchor",
+    "$comment",
 ];
 
 fn is_keyword(word: &str) -> bool {
-    [SCHEMA_WORDS, LIST_WORDS, MAP_WORDS, OTHER_WORDS].iter().any(|words| words.contains(&word))
+    [SCHEMA_WORDS, LIST_WORDS, MAP_WORDS, OTHER_WORDS]
+        .iter()
+        .any(|words| words.contains(&word))
 }
-
 
 impl Lower<'_> {
     /// A type in a place where a map is fields: `returns`, `form`, a signal.
@@ -78,8 +133,12 @@ impl Lower<'_> {
         if node.map().is_none() {
             let what = node.what();
             self.problem(
-                Problem::new(codes::WRONG_SHAPE, node.span, format!("a map of fields is expected here, and this is {what}"))
-                    .hint("write `{ name: type }`, such as `{ ticket: string }`"),
+                Problem::new(
+                    codes::WRONG_SHAPE,
+                    node.span,
+                    format!("a map of fields is expected here, and this is {what}"),
+                )
+                .hint("write `{ name: type }`, such as `{ ticket: string }`"),
             );
             return None;
         }
@@ -89,8 +148,13 @@ impl Lower<'_> {
     fn finish_type(&mut self, schema: Json, span: Span) -> Option<Type> {
         let schema = crate::types::lift_defs(schema);
         if schema.to_string().len() > TYPE_SCHEMA_BYTES_MAX {
-            let message = format!("this type is larger than {TYPE_SCHEMA_BYTES_MAX} bytes when its named types are written out");
-            self.problem(Problem::new(codes::TOO_LARGE, span, message).hint("let a named type refer to itself, or use `any`"));
+            let message = format!(
+                "this type is larger than {TYPE_SCHEMA_BYTES_MAX} bytes when its named types are written out"
+            );
+            self.problem(
+                Problem::new(codes::TOO_LARGE, span, message)
+                    .hint("let a named type refer to itself, or use `any`"),
+            );
             return None;
         }
         if is_plain(&schema) {
@@ -100,8 +164,12 @@ impl Lower<'_> {
             Ok(ty) => Some(ty),
             Err(why) => {
                 self.problem(
-                    Problem::new(codes::BAD_TYPE, span, format!("this is no valid JSON Schema: {why}"))
-                        .hint("`ravel explain RV0301` shows the forms of a type"),
+                    Problem::new(
+                        codes::BAD_TYPE,
+                        span,
+                        format!("this is no valid JSON Schema: {why}"),
+                    )
+                    .hint("`ravel explain RV0301` shows the forms of a type"),
                 );
                 None
             }
@@ -110,9 +178,13 @@ impl Lower<'_> {
 
     fn type_schema(&mut self, flow: usize, node: &Node) -> Option<Json> {
         match &node.value {
-            Value::Map(map) if map.keys().any(|key| key.starts_with('$')) => self.whole_schema(flow, map),
+            Value::Map(map) if map.keys().any(|key| key.starts_with('$')) => {
+                self.whole_schema(flow, map)
+            }
             Value::Map(map) => self.fields_schema(flow, map),
-            Value::Text(_) | Value::List(_) | Value::Null | Value::Bool(_) | Value::Number(_) => self.field_schema(flow, node),
+            Value::Text(_) | Value::List(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {
+                self.field_schema(flow, node)
+            }
         }
     }
 
@@ -147,7 +219,9 @@ impl Lower<'_> {
         let meant = match name {
             "enum" => node.list().is_some_and(|items| items.len() != 1),
             "properties" | "items" => node.map().is_some(),
-            "type" => node.text().is_some_and(|text| text == "object" || text == "array"),
+            "type" => node
+                .text()
+                .is_some_and(|text| text == "object" || text == "array"),
             _ => false,
         };
         if meant {
@@ -165,8 +239,15 @@ impl Lower<'_> {
         let span = node.get("default").map_or(node.span, |node| node.span);
         let ty = Type::known(crate::types::lift_defs(schema.clone()));
         if let Err(violations) = ty.takes(default) {
-            let why = violations.first().map(ToString::to_string).unwrap_or_default();
-            self.problem(Problem::new(codes::LITERAL_MISFIT, span, format!("the default is not of its type: {why}")));
+            let why = violations
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            self.problem(Problem::new(
+                codes::LITERAL_MISFIT,
+                span,
+                format!("the default is not of its type: {why}"),
+            ));
         }
     }
 
@@ -181,8 +262,15 @@ impl Lower<'_> {
             },
             Value::Null | Value::Bool(_) | Value::Number(_) => {
                 self.problem(
-                    Problem::new(codes::BAD_TYPE, node.span, format!("a type is expected here, and this is {}", node.what()))
-                        .hint(format!("the basic types are {}", names(BASIC.iter().copied()))),
+                    Problem::new(
+                        codes::BAD_TYPE,
+                        node.span,
+                        format!("a type is expected here, and this is {}", node.what()),
+                    )
+                    .hint(format!(
+                        "the basic types are {}",
+                        names(BASIC.iter().copied())
+                    )),
                 );
                 None
             }
@@ -190,12 +278,22 @@ impl Lower<'_> {
     }
 
     fn bad_list(&mut self, node: &Node, items: &[Node]) -> Option<Json> {
-        let problem = Problem::new(codes::BAD_TYPE, node.span, "a list type has one type between its brackets");
+        let problem = Problem::new(
+            codes::BAD_TYPE,
+            node.span,
+            "a list type has one type between its brackets",
+        );
         let hint = if items.is_empty() {
             "write `[any]` for a list of anything".to_owned()
         } else {
-            let words: Vec<String> = items.iter().map(|item| item.to_json().to_string()).collect();
-            format!("for one of some values write `{{ enum: [{}] }}`", words.join(", "))
+            let words: Vec<String> = items
+                .iter()
+                .map(|item| item.to_json().to_string())
+                .collect();
+            format!(
+                "for one of some values write `{{ enum: [{}] }}`",
+                words.join(", ")
+            )
         };
         self.problem(problem.hint(hint));
         None
@@ -212,8 +310,13 @@ impl Lower<'_> {
             }
             return Some(union(schemas));
         }
-        if let Some(inner) = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            return Some(json!({ "type": "array", "items": self.named_schema(flow, inner, span)? }));
+        if let Some(inner) = text
+            .strip_prefix('[')
+            .and_then(|rest| rest.strip_suffix(']'))
+        {
+            return Some(
+                json!({ "type": "array", "items": self.named_schema(flow, inner, span)? }),
+            );
         }
         match text {
             "any" => Some(json!({})),
@@ -270,23 +373,32 @@ impl Lower<'_> {
         };
         let hint = match alias.or_else(|| nearest(name, known)) {
             Some(near) => format!("did you mean `{near}`?"),
-            None => format!("the basic types are {}; others are named under `types:`", names(BASIC.iter().copied())),
+            None => format!(
+                "the basic types are {}; others are named under `types:`",
+                names(BASIC.iter().copied())
+            ),
         };
-        self.problem(Problem::new(codes::BAD_TYPE, span, format!("there is no type `{name}`")).hint(hint));
+        self.problem(
+            Problem::new(codes::BAD_TYPE, span, format!("there is no type `{name}`")).hint(hint),
+        );
     }
 
     /// A JSON Schema map, in which a type of the language may stand wherever a schema may.
     fn schema_map(&mut self, flow: usize, map: &Map) -> Option<Json> {
         if let Some((word, entry)) = map.iter().find(|(word, _)| !is_keyword(word)) {
             let known = [SCHEMA_WORDS, LIST_WORDS, MAP_WORDS, OTHER_WORDS].concat();
+            let nested = "a map within fields is a JSON Schema; for nested fields name a type under `types:`";
             let hint = match nearest(word, known.iter().copied()) {
-                Some(near) if map.len() > 1 || near.len() == word.len() => format!("did you mean `{near}`?"),
-                Some(_) | None => {
-                    "a map within fields is a JSON Schema; for nested fields name a type under `types:`".to_owned()
-                }
+                Some(near) => format!("did you mean `{near}`? {nested}"),
+                None => nested.to_owned(),
             };
             self.problem(
-                Problem::new(codes::BAD_TYPE, entry.key, format!("`{word}` is no keyword of JSON Schema")).hint(hint),
+                Problem::new(
+                    codes::BAD_TYPE,
+                    entry.key,
+                    format!("`{word}` is no keyword of JSON Schema"),
+                )
+                .hint(hint),
             );
             return None;
         }
@@ -312,17 +424,30 @@ impl Lower<'_> {
         let number = matches!(node.value, Value::Number(_));
         let count = node.to_json().as_u64().is_some();
         let (good, wanted) = match word {
-            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => (number, "a number"),
-            "minLength" | "maxLength" | "minItems" | "maxItems" | "minContains" | "maxContains" | "minProperties"
-            | "maxProperties" => (count, "a whole number from 0"),
-            "enum" => (node.list().is_some_and(|values| !values.is_empty()), "a list of values"),
-            "required" => (node.list().is_some_and(|names| names.iter().all(|name| name.text().is_some())), "a list of names"),
-            "pattern" | "format" | "title" | "description" | "contentEncoding" | "contentMediaType" => {
-                (node.text().is_some(), "text")
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+                (number, "a number")
             }
-            "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => (matches!(node.value, Value::Bool(_)), "`true` or `false`"),
+            "minLength" | "maxLength" | "minItems" | "maxItems" | "minContains" | "maxContains"
+            | "minProperties" | "maxProperties" => (count, "a whole number from 0"),
+            "enum" => (
+                node.list().is_some_and(|values| !values.is_empty()),
+                "a list of values",
+            ),
+            "required" => (
+                node.list()
+                    .is_some_and(|names| names.iter().all(|name| name.text().is_some())),
+                "a list of names",
+            ),
+            "pattern" | "format" | "title" | "description" | "contentEncoding"
+            | "contentMediaType" => (node.text().is_some(), "text"),
+            "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => {
+                (matches!(node.value, Value::Bool(_)), "`true` or `false`")
+            }
             word if MAP_WORDS.contains(&word) => (node.map().is_some(), "a map of types"),
-            word if LIST_WORDS.contains(&word) => (node.list().is_some_and(|types| !types.is_empty()), "a list of types"),
+            word if LIST_WORDS.contains(&word) => (
+                node.list().is_some_and(|types| !types.is_empty()),
+                "a list of types",
+            ),
             _ => (true, ""),
         };
         if good {
@@ -338,7 +463,11 @@ impl Lower<'_> {
             // `type: Reply`, `type: string | null`: types of the language in the place of a JSON Schema's.
             ("type", Value::Text(name)) if !matches!(name.as_str(), "array" | "object") => {
                 let schema = self.named_schema(flow, name, node.span)?;
-                let only = schema.as_object().filter(|map| map.len() == 1).and_then(|map| map.get("type")).cloned();
+                let only = schema
+                    .as_object()
+                    .filter(|map| map.len() == 1)
+                    .and_then(|map| map.get("type"))
+                    .cloned();
                 Some(only.unwrap_or(schema))
             }
             (word, Value::Map(schemas)) if MAP_WORDS.contains(&word) => {
@@ -357,9 +486,15 @@ impl Lower<'_> {
             }
             (word, Value::Bool(value)) if SCHEMA_WORDS.contains(&word) => Some(Json::Bool(*value)),
             (word, _) if SCHEMA_WORDS.contains(&word) => self.field_schema(flow, node),
-            (_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_)) => {
-                Some(node.to_json())
-            }
+            (
+                _,
+                Value::Null
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::Text(_)
+                | Value::List(_)
+                | Value::Map(_),
+            ) => Some(node.to_json()),
         }
     }
 
@@ -373,14 +508,20 @@ impl Lower<'_> {
             schema.insert(word.clone(), entry.node.to_json());
         }
         schema.shift_remove("$schema");
-        let span = map.first().map_or(self.flows[flow].node.span, |(_, entry)| entry.key);
+        let span = map
+            .first()
+            .map_or(self.flows[flow].node.span, |(_, entry)| entry.key);
         self.valid_schema(Json::Object(schema), span)
     }
 
     /// A schema that is taken as it stands has to be a valid one.
     fn valid_schema(&mut self, schema: Json, span: Span) -> Option<Json> {
         if let Err(why) = Type::from_schema(crate::types::lift_defs(schema.clone())) {
-            self.problem(Problem::new(codes::BAD_TYPE, span, format!("this is no valid JSON Schema: {why}")));
+            self.problem(Problem::new(
+                codes::BAD_TYPE,
+                span,
+                format!("this is no valid JSON Schema: {why}"),
+            ));
             return None;
         }
         Some(schema)
@@ -390,7 +531,11 @@ impl Lower<'_> {
     fn schema_file(&mut self, flow: usize, map: &Map) -> Option<Json> {
         let entry = map.get("$ref")?;
         let Some(reference) = entry.node.text() else {
-            self.problem(Problem::new(codes::BAD_TYPE, entry.node.span, "`$ref` takes the path of a file"));
+            self.problem(Problem::new(
+                codes::BAD_TYPE,
+                entry.node.span,
+                "`$ref` takes the path of a file",
+            ));
             return None;
         };
         let (path, pointer) = reference.split_once('#').unwrap_or((reference, ""));
@@ -416,7 +561,10 @@ impl Lower<'_> {
             if let (Some(defs), false) = (file.get("$defs"), pointer.is_empty()) {
                 schema.insert("$defs".to_owned(), defs.clone());
             }
-            for (word, entry) in map.iter().filter(|(word, _)| *word == "default" || *word == "description") {
+            for (word, entry) in map
+                .iter()
+                .filter(|(word, _)| *word == "default" || *word == "description")
+            {
                 schema.insert(word.clone(), entry.node.to_json());
             }
         }
@@ -426,21 +574,43 @@ impl Lower<'_> {
 
 /// Keywords whose values [`Lower::good_keyword`] and the readers of types know to be right.
 const PLAIN_WORDS: &[&str] = &[
-    "type", "enum", "const", "properties", "required", "additionalProperties", "items", "anyOf", "minimum", "maximum",
-    "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems",
-    "default", "title", "description", "examples",
+    "type",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "anyOf",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "default",
+    "title",
+    "description",
+    "examples",
 ];
 
 /// Whether a schema holds nothing that only a validator can find wrong, such as a pattern. Compiling one takes longer than all else
 /// that is done for a step, so it is done where it tells something.
 fn is_plain(schema: &Json) -> bool {
-    let Json::Object(map) = schema else { return schema.is_boolean() };
-    map.iter().all(|(word, value)| match (word.as_str(), value) {
-        ("properties", Json::Object(fields)) => fields.values().all(is_plain),
-        ("anyOf", Json::Array(types)) => types.iter().all(is_plain),
-        ("items" | "additionalProperties", value) => is_plain(value),
-        (word, _) => PLAIN_WORDS.contains(&word),
-    })
+    let Json::Object(map) = schema else {
+        return schema.is_boolean();
+    };
+    map.iter()
+        .all(|(word, value)| match (word.as_str(), value) {
+            ("properties", Json::Object(fields)) => fields.values().all(is_plain),
+            ("anyOf", Json::Array(types)) => types.iter().all(is_plain),
+            ("items" | "additionalProperties", value) => is_plain(value),
+            (word, _) => PLAIN_WORDS.contains(&word),
+        })
 }
 
 /// Splits at `|` outside brackets.
@@ -471,7 +641,11 @@ fn union(mut schemas: Vec<Json>) -> Json {
         1 => schemas.remove(0),
         _ => json!({ "anyOf": schemas }),
     };
-    if nullable { crate::types::nullable_schema(inner) } else { inner }
+    if nullable {
+        crate::types::nullable_schema(inner)
+    } else {
+        inner
+    }
 }
 
 fn takes_null(schema: &Json) -> bool {
@@ -480,8 +654,16 @@ fn takes_null(schema: &Json) -> bool {
         Some(Json::Array(types)) => types.iter().any(null),
         Some(ty) if null(ty) => true,
         Some(_) | None => {
-            let among = |word: &str| schema.get(word).and_then(Json::as_array).is_some_and(|all| all.iter().any(takes_null));
-            let listed = schema.get("enum").and_then(Json::as_array).is_some_and(|all| all.contains(&Json::Null));
+            let among = |word: &str| {
+                schema
+                    .get(word)
+                    .and_then(Json::as_array)
+                    .is_some_and(|all| all.iter().any(takes_null))
+            };
+            let listed = schema
+                .get("enum")
+                .and_then(Json::as_array)
+                .is_some_and(|all| all.contains(&Json::Null));
             among("anyOf") || among("oneOf") || listed
         }
     }

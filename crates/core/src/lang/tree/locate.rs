@@ -9,17 +9,30 @@ use crate::lang::source::Span;
 
 /// The span in the source of a range of bytes in a text node's value. `source` is the text of the node's file.
 pub(crate) fn locate(source: &str, node: &Node, range: std::ops::Range<usize>) -> Span {
-    let Some(value) = node.text() else { return node.span };
-    let Some(raw) = source.get(node.span.range()) else { return node.span };
+    let Some(value) = node.text() else {
+        return node.span;
+    };
+    let Some(raw) = source.get(node.span.range()) else {
+        return node.span;
+    };
     let places = places(raw, node.style);
-    let solid = || value.char_indices().filter(|(_, c)| !is_blank(*c)).enumerate();
+    let solid = || {
+        value
+            .char_indices()
+            .filter(|(_, c)| !is_blank(*c))
+            .enumerate()
+    };
     let first = solid().find(|(_, (at, _))| *at >= range.start);
-    let last = solid().take_while(|(_, (at, _))| *at < range.end.max(range.start + 1)).last();
+    let last = solid()
+        .take_while(|(_, (at, _))| *at < range.end.max(range.start + 1))
+        .last();
     let base = node.span.start as usize;
     let start = first.and_then(|(ordinal, _)| places.get(ordinal));
     let end = last.and_then(|(ordinal, _)| places.get(ordinal));
     match (start, end) {
-        (Some(start), Some(end)) if start.0 < end.1 => Span::new(node.span.file, base + start.0, base + end.1),
+        (Some(start), Some(end)) if start.0 < end.1 => {
+            Span::new(node.span.file, base + start.0, base + end.1)
+        }
         (Some(start), _) => Span::new(node.span.file, base + start.0, base + start.1),
         (None, Some(end)) => Span::new(node.span.file, base + end.1, base + end.1),
         (None, None) => node.span,
@@ -55,7 +68,10 @@ fn places(raw: &str, style: Style) -> Vec<(usize, usize)> {
 }
 
 fn solid(raw: &str) -> Vec<(usize, usize)> {
-    raw.char_indices().filter(|(_, c)| !is_blank(*c)).map(|(at, c)| (at, at + c.len_utf8())).collect()
+    raw.char_indices()
+        .filter(|(_, c)| !is_blank(*c))
+        .map(|(at, c)| (at, at + c.len_utf8()))
+        .collect()
 }
 
 fn double(raw: &str) -> Vec<(usize, usize)> {
@@ -77,8 +93,13 @@ fn double(raw: &str) -> Vec<(usize, usize)> {
 
 /// Whether an escape stands for white space, and its length in bytes.
 fn escape(raw: &str, at: usize) -> (bool, usize) {
-    let Some(sign) = raw[at + 1..].chars().next() else { return (true, 1) };
-    let code = |digits: usize| raw.get(at + 2..at + 2 + digits).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let Some(sign) = raw[at + 1..].chars().next() else {
+        return (true, 1);
+    };
+    let code = |digits: usize| {
+        raw.get(at + 2..at + 2 + digits)
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok())
+    };
     let blank = |code: Option<u32>| code.and_then(char::from_u32).is_some_and(is_blank);
     match sign {
         'n' | 'r' | 't' | ' ' | '\n' | '\r' | '\t' => (true, 2),
@@ -103,7 +124,11 @@ mod tests {
         assert_eq!(problems, Vec::new());
         let root = root.expect("parses");
         let node = root.get("k").expect("has k");
-        let at = node.text().expect("text").find(word).expect("the word is in the value");
+        let at = node
+            .text()
+            .expect("text")
+            .find(word)
+            .expect("the word is in the value");
         let span = super::locate(source, node, at..at + word.len());
         format!("{}@{}", &source[span.range()], span.start)
     }
@@ -114,7 +139,10 @@ mod tests {
         assert_eq!(mapped("k: 'it''s {{ b.c }}'", "b.c"), "b.c@13");
         assert_eq!(mapped("k: \"\\u00e4\\n\\t{{ b.c }}\"", "b.c"), "b.c@17");
         assert_eq!(mapped("k: |\n  one\n\n   two {{ b.c }}\n", "b.c"), "b.c@22");
-        assert_eq!(mapped("k: >-\n  one\n  two\n\n  {{ b.c }}\n", "b.c"), "b.c@24");
+        assert_eq!(
+            mapped("k: >-\n  one\n  two\n\n  {{ b.c }}\n", "b.c"),
+            "b.c@24"
+        );
         assert_eq!(mapped("k: one\n  two {{ b.c }}\n", "b.c"), "b.c@16");
         assert_eq!(mapped("{\"k\": \"\\ud83d\\ude00 b.c\"}", "b.c"), "b.c@20");
         assert_eq!(mapped("ä: 1\nk: ö {{ b.c }}", "b.c"), "b.c@15");

@@ -2,8 +2,8 @@
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span as YamlSpan};
 
-use super::node::{Entry, Map, Node, Plain, Style, Value, plain};
 use super::TextLimits;
+use super::node::{Entry, Map, Node, Plain, Style, Value, plain};
 use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, quoted};
 use crate::lang::source::{FileId, Span};
@@ -76,25 +76,45 @@ fn syntax(file: FileId, text: &str, at: usize, info: &str) -> Problem {
     let start = text[..at].rfind('\n').map_or(0, |at| at + 1);
     let line = text[start..].lines().next().unwrap_or("");
     let end = (at + 1).min(start + line.len()).max(at);
-    let end = (end..=text.len()).find(|end| text.is_char_boundary(*end)).unwrap_or(at);
-    let problem = Problem::new(codes::SYNTAX, Span::new(file, at, end), format!("this is not YAML: {info}"));
+    let end = (end..=text.len())
+        .find(|end| text.is_char_boundary(*end))
+        .unwrap_or(at);
+    let problem = Problem::new(
+        codes::SYNTAX,
+        Span::new(file, at, end),
+        format!("this is not YAML: {info}"),
+    );
     if text[at..].trim().is_empty()
         && let Some(place) = hidden_bracket(text)
     {
-        let span = Span::new(file, place, place + text[place..].lines().next().map_or(1, str::len));
-        let message = "this is not YAML: a bracket is not closed, because ` #` starts a comment here";
-        return Problem::new(codes::SYNTAX, span, message).hint("quote the text that holds the `#`, or put the comment on a line of its own");
+        let span = Span::new(
+            file,
+            place,
+            place + text[place..].lines().next().map_or(1, str::len),
+        );
+        let message =
+            "this is not YAML: a bracket is not closed, because ` #` starts a comment here";
+        return Problem::new(codes::SYNTAX, span, message)
+            .hint("quote the text that holds the `#`, or put the comment on a line of its own");
     }
     let value = line.trim_start().trim_start_matches("- ");
     if line.trim_start().starts_with('\t') || line.starts_with('\t') {
         return problem.hint("indent with spaces, YAML takes no tabs");
     }
     match value.split_once(": ") {
-        Some((key, value)) if value.starts_with("{{") || value.starts_with('%') || value.starts_with('`') => {
-            problem.hint(format!("quote the value: `{key}: {}`", quoted(value.trim_end())))
+        Some((key, value))
+            if value.starts_with("{{") || value.starts_with('%') || value.starts_with('`') =>
+        {
+            problem.hint(format!(
+                "quote the value: `{key}: {}`",
+                quoted(value.trim_end())
+            ))
         }
         Some((key, value)) if value.contains(": ") && !value.starts_with(['"', '\'', '{', '[']) => {
-            problem.hint(format!("quote the value, it holds `: `: `{key}: {}`", quoted(value.trim_end())))
+            problem.hint(format!(
+                "quote the value, it holds `: `: `{key}: {}`",
+                quoted(value.trim_end())
+            ))
         }
         Some(_) | None => problem,
     }
@@ -123,7 +143,9 @@ impl Builder<'_> {
     fn byte(&self, character: usize) -> usize {
         match &self.bytes {
             None => character.min(self.text.len()),
-            Some(bytes) => bytes.get(character).map_or(self.text.len(), |at| *at as usize),
+            Some(bytes) => bytes
+                .get(character)
+                .map_or(self.text.len(), |at| *at as usize),
         }
     }
 
@@ -143,11 +165,22 @@ impl Builder<'_> {
             }
             Event::SequenceStart(anchor, tag) => {
                 self.decorated(anchor, tag.is_some(), start);
-                self.open(Open::List { start, items: Vec::new() }, start, end)
+                self.open(
+                    Open::List {
+                        start,
+                        items: Vec::new(),
+                    },
+                    start,
+                    end,
+                )
             }
             Event::MappingStart(anchor, tag) => {
                 self.decorated(anchor, tag.is_some(), start);
-                let map = Open::Map { start, map: Map::new(), slot: Slot::Key };
+                let map = Open::Map {
+                    start,
+                    map: Map::new(),
+                    slot: Slot::Key,
+                };
                 self.open(map, start, end)
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(start, end),
@@ -160,8 +193,12 @@ impl Builder<'_> {
         }
         let span = Span::new(self.file, start, end.max(start));
         self.problems.push(
-            Problem::new(codes::DOCUMENTS, span, "a second document starts here, and a file holds one flow")
-                .hint("put the second flow into a file of its own and name it under `flows:`"),
+            Problem::new(
+                codes::DOCUMENTS,
+                span,
+                "a second document starts here, and a file holds one flow",
+            )
+            .hint("put the second flow into a file of its own and name it under `flows:`"),
         );
         Err(Stop)
     }
@@ -170,8 +207,12 @@ impl Builder<'_> {
         // The scalar's span starts after its anchor and tag: they are found in the text before it, on the same line.
         let line = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
         let find = |sign: char| {
-            let at = self.text[line..start].rfind(sign).map_or(start, |at| line + at);
-            let end = self.text[at..].find(char::is_whitespace).map_or(self.text.len(), |len| at + len);
+            let at = self.text[line..start]
+                .rfind(sign)
+                .map_or(start, |at| line + at);
+            let end = self.text[at..]
+                .find(char::is_whitespace)
+                .map_or(self.text.len(), |len| at + len);
             (at, end)
         };
         let (anchor_at, tag_at) = (find('&'), find('!'));
@@ -182,8 +223,15 @@ impl Builder<'_> {
             let span = Span::new(self.file, tag_at.0, tag_at.1);
             let name = self.text[tag_at.0..tag_at.1].to_owned();
             self.problems.push(
-                Problem::new(codes::TAG, span, format!("a YAML tag, `{name}`, is not part of the language"))
-                    .hint(format!("leave it out, or quote the text: {}", quoted(&format!("{name} …")))),
+                Problem::new(
+                    codes::TAG,
+                    span,
+                    format!("a YAML tag, `{name}`, is not part of the language"),
+                )
+                .hint(format!(
+                    "leave it out, or quote the text: {}",
+                    quoted(&format!("{name} …"))
+                )),
             );
         }
     }
@@ -213,14 +261,21 @@ impl Builder<'_> {
     fn open(&mut self, open: Open, start: usize, end: usize) -> Result<(), Stop> {
         self.count(start, end)?;
         if self.stack.len() >= self.limits.depth_max {
-            let message = format!("maps and lists are nested deeper than {}", self.limits.depth_max);
+            let message = format!(
+                "maps and lists are nested deeper than {}",
+                self.limits.depth_max
+            );
             self.problems.push(
                 Problem::new(codes::TOO_LARGE, Span::new(self.file, start, end), message)
                     .hint("move the inner part into a sub-flow, or raise `limits.depth_max`"),
             );
             return Err(Stop);
         }
-        if let Some(Open::Map { slot: slot @ Slot::Key, .. }) = self.stack.last_mut() {
+        if let Some(Open::Map {
+            slot: slot @ Slot::Key,
+            ..
+        }) = self.stack.last_mut()
+        {
             *slot = Slot::RefusedKey;
             let span = Span::new(self.file, start, end.max(start));
             self.problems.push(bad_key(span));
@@ -230,33 +285,58 @@ impl Builder<'_> {
     }
 
     fn close(&mut self, at: usize, end: usize) -> Result<(), Stop> {
-        let open = self.stack.pop().expect("the parser balances starts and ends");
+        let open = self
+            .stack
+            .pop()
+            .expect("the parser balances starts and ends");
         let (start, value, last) = match open {
             Open::List { start, items } => {
                 let last = items.last().map_or(start, |node| node.span.end as usize);
                 (start, Value::List(items), last)
             }
             Open::Map { start, map, .. } => {
-                let last = map.last().map_or(start, |(_, entry)| entry.node.span.end.max(entry.key.end) as usize);
+                let last = map.last().map_or(start, |(_, entry)| {
+                    entry.node.span.end.max(entry.key.end) as usize
+                });
                 (start, Value::Map(map), last)
             }
         };
         // A flow collection ends at its bracket; a block one has no end of its own, the parser reports the next token.
         let bracket = end > at && matches!(self.text.as_bytes().get(end - 1), Some(b'}' | b']'));
         let span = Span::new(self.file, start, if bracket { end } else { last });
-        self.attach(Node { value, span, style: Style::Tree });
+        self.attach(Node {
+            value,
+            span,
+            style: Style::Tree,
+        });
         Ok(())
     }
 
-    fn scalar(&mut self, text: &str, style: ScalarStyle, start: usize, end: usize) -> Result<(), Stop> {
+    fn scalar(
+        &mut self,
+        text: &str,
+        style: ScalarStyle,
+        start: usize,
+        end: usize,
+    ) -> Result<(), Stop> {
         let span = Span::new(self.file, start, end);
-        let is_key = matches!(self.stack.last(), Some(Open::Map { slot: Slot::Key, .. }));
+        let is_key = matches!(
+            self.stack.last(),
+            Some(Open::Map {
+                slot: Slot::Key,
+                ..
+            })
+        );
         let node = match style {
             ScalarStyle::SingleQuoted => text_node(text, span, Style::Single),
             ScalarStyle::DoubleQuoted => text_node(text, span, Style::Double),
             ScalarStyle::Literal | ScalarStyle::Folded => {
                 let trimmed = self.text[start..end].trim_end().len();
-                text_node(text, Span::new(self.file, start, start + trimmed), Style::Block)
+                text_node(
+                    text,
+                    Span::new(self.file, start, start + trimmed),
+                    Style::Block,
+                )
             }
             ScalarStyle::Plain => self.plain(text, span, is_key),
         };
@@ -264,7 +344,9 @@ impl Builder<'_> {
     }
 
     fn plain(&mut self, text: &str, span: Span, is_key: bool) -> Node {
-        let style = Style::Plain { cut: self.comment_after(span) };
+        let style = Style::Plain {
+            cut: self.comment_after(span),
+        };
         let value = match plain(text) {
             Plain::Null => Value::Null,
             Plain::Bool(value) => Value::Bool(value),
@@ -285,7 +367,9 @@ impl Builder<'_> {
 
     /// `title: Issue #12` is cut in silence by YAML, wherever it stands: a `#` that touches what follows was meant as text.
     fn refuse_cut_word(&mut self, text: &str, span: Span, style: Style) {
-        let Style::Plain { cut: Some(at) } = style else { return };
+        let Style::Plain { cut: Some(at) } = style else {
+            return;
+        };
         let at = at as usize;
         let one_space = at == span.end as usize + 1;
         let touches = self.text[at + 1..].starts_with(|c: char| c.is_alphanumeric());
@@ -297,7 +381,10 @@ impl Builder<'_> {
     /// Where ` #` follows on the same line.
     fn comment_after(&self, span: Span) -> Option<u32> {
         let rest = &self.text[span.end as usize..];
-        let blanks = rest.bytes().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+        let blanks = rest
+            .bytes()
+            .take_while(|byte| matches!(byte, b' ' | b'\t'))
+            .count();
         (blanks > 0 && rest[blanks..].starts_with('#')).then_some(span.end + blanks as u32)
     }
 
@@ -328,7 +415,11 @@ impl Builder<'_> {
 }
 
 fn text_node(text: &str, span: Span, style: Style) -> Node {
-    Node { value: Value::Text(text.to_owned()), span, style }
+    Node {
+        value: Value::Text(text.to_owned()),
+        span,
+        style,
+    }
 }
 
 /// A key is text; a number or a boolean written as key is its text.
@@ -349,9 +440,13 @@ fn bad_key(span: Span) -> Problem {
 fn insert(map: &mut Map, name: String, span: Span, node: Node, problems: &mut Vec<Problem>) {
     if let Some(first) = map.get(&name) {
         problems.push(
-            Problem::new(codes::DUPLICATE_KEY, span, format!("the key `{name}` stands twice in this map"))
-                .related(first.key, "first here")
-                .hint("remove one of them; the first is not overridden"),
+            Problem::new(
+                codes::DUPLICATE_KEY,
+                span,
+                format!("the key `{name}` stands twice in this map"),
+            )
+            .related(first.key, "first here")
+            .hint("remove one of them; the first is not overridden"),
         );
         return;
     }
@@ -360,15 +455,33 @@ fn insert(map: &mut Map, name: String, span: Span, node: Node, problems: &mut Ve
 
 fn ambiguous(text: &str, span: Span, kind: &Plain) -> Problem {
     let message = match kind {
-        Plain::OldBool => format!("`{text}` without quotes is a boolean to some readers of YAML and text to others"),
+        Plain::OldBool => format!(
+            "`{text}` without quotes is a boolean to some readers of YAML and text to others"
+        ),
         Plain::LeadingZero => format!("`{text}` without quotes would lose its leading zero"),
         Plain::NotFinite => format!("`{text}` is no number that JSON can carry"),
-        Plain::Null | Plain::Bool(_) | Plain::Number(_) | Plain::Text => format!("`{text}` is ambiguous"),
+        Plain::Null | Plain::Bool(_) | Plain::Number(_) | Plain::Text => {
+            format!("`{text}` is ambiguous")
+        }
     };
     let hint = match (kind, text.to_ascii_lowercase().as_str()) {
-        (Plain::OldBool, "yes" | "on") => format!("write {} for the text, `true` for the boolean", quoted(text)),
-        (Plain::OldBool, _) => format!("write {} for the text, `false` for the boolean", quoted(text)),
-        (Plain::Null | Plain::Bool(_) | Plain::Number(_) | Plain::Text | Plain::LeadingZero | Plain::NotFinite, _) => {
+        (Plain::OldBool, "yes" | "on") => format!(
+            "write {} for the text, `true` for the boolean",
+            quoted(text)
+        ),
+        (Plain::OldBool, _) => format!(
+            "write {} for the text, `false` for the boolean",
+            quoted(text)
+        ),
+        (
+            Plain::Null
+            | Plain::Bool(_)
+            | Plain::Number(_)
+            | Plain::Text
+            | Plain::LeadingZero
+            | Plain::NotFinite,
+            _,
+        ) => {
             format!("write {} for the text", quoted(text))
         }
     };
@@ -380,6 +493,13 @@ pub(crate) fn cut_text(source: &str, text: &str, span: Span, at: usize) -> Probl
     let rest = source[at..].lines().next().unwrap_or("").trim_end();
     let whole = format!("{text} {rest}");
     let problem_span = Span::new(span.file, at, at + rest.len());
-    Problem::new(codes::CUT_TEXT, problem_span, "` #` starts a comment here and cuts the text before it")
-        .hint(format!("quote the text, {}, or put the comment on a line of its own", quoted(&whole)))
+    Problem::new(
+        codes::CUT_TEXT,
+        problem_span,
+        "` #` starts a comment here and cuts the text before it",
+    )
+    .hint(format!(
+        "quote the text, {}, or put the comment on a line of its own",
+        quoted(&whole)
+    ))
 }

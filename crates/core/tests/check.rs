@@ -254,3 +254,21 @@ steps:
         ]
     );
 }
+
+#[test]
+fn a_flow_on_one_long_line_is_quoted_in_pieces_with_its_column() {
+    let padding = "ä".repeat(3000);
+    let text = format!(
+        "{{\"steps\": {{\"a\": {{\"set\": \"{padding}\"}}, \"b\": {{\"set\": \"{{{{ nope }}}}\"}}}}}}"
+    );
+    let bundle = Bundle::from_text("flow.json", &text).unwrap();
+    let diagnostics = bundle.compile().unwrap_err();
+    let expected = text[..text.find("nope").unwrap()].chars().count() + 1;
+    assert_eq!((diagnostics[0].line, diagnostics[0].column), (1, expected));
+    let rendered = diagnostics[0].render(false);
+    assert!(
+        rendered.contains(&format!("flow.json:1:{expected}")),
+        "{rendered}"
+    );
+    assert!(rendered.len() < 2_000, "{rendered}");
+}

@@ -10,7 +10,7 @@ mod fit;
 mod shape;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
@@ -26,33 +26,52 @@ pub(crate) use shape::{lift_defs, nullable_schema};
 pub struct Type(Arc<Inner>);
 
 struct Inner {
-    schema: Value,
+    /// Read from outside, or made from the shape when it is first asked for.
+    schema: OnceLock<Value>,
     shape: Shape,
     /// True when the schema says more than the shape, here or below.
     more: bool,
+    /// Types in it, itself included.
+    size: usize,
     validator: OnceLock<Option<jsonschema::Validator>>,
 }
+
+/// Types in one inferred type. A value that holds the one before it, step after step, has a type that grows with each; beyond
+/// this it is `any`.
+pub const TYPE_SIZE_MAX: usize = 2_000;
 
 impl Type {
     /// The type of a schema. Fails with a sentence when it is no valid JSON Schema.
     pub fn from_schema(schema: Value) -> Result<Self, String> {
         let ty = Self::known(schema);
         if ty.0.more {
-            jsonschema::validator_for(&ty.0.schema).map_err(|error| error.to_string())?;
+            jsonschema::validator_for(ty.schema()).map_err(|error| error.to_string())?;
         }
         Ok(ty)
     }
 
     fn read(schema: Value, defs: &Arc<Value>) -> Self {
         let (shape, more) = shape::read(&schema, defs);
-        Self::of(schema, shape, more)
-    }
-
-    fn of(schema: Value, shape: Shape, more: bool) -> Self {
         Self(Arc::new(Inner {
-            schema,
+            schema: OnceLock::from(schema),
+            size: shape.size(),
             shape,
             more,
+            validator: OnceLock::new(),
+        }))
+    }
+
+    /// A type whose schema follows from its shape.
+    fn of(shape: Shape, more: bool) -> Self {
+        let size = shape.size();
+        if size > TYPE_SIZE_MAX {
+            return Self::any();
+        }
+        Self(Arc::new(Inner {
+            schema: OnceLock::new(),
+            shape,
+            more,
+            size,
             validator: OnceLock::new(),
         }))
     }
@@ -65,7 +84,7 @@ impl Type {
 
     /// The JSON Schema, complete in itself.
     pub fn schema(&self) -> &Value {
-        &self.0.schema
+        self.0.schema.get_or_init(|| self.0.shape.schema())
     }
 
     /// What the checker reasons about.
@@ -75,48 +94,61 @@ impl Type {
 
     /// Every value.
     pub fn any() -> Self {
-        Self::known(json!({}))
+        static TYPE: LazyLock<Type> = LazyLock::new(|| Type::known(json!({})));
+        TYPE.clone()
     }
 
     /// Text.
     pub fn string() -> Self {
-        Self::known(json!({ "type": "string" }))
+        static TYPE: LazyLock<Type> = LazyLock::new(|| Type::of(Shape::Text, false));
+        TYPE.clone()
     }
 
     /// A whole number.
     pub fn integer() -> Self {
-        Self::known(json!({ "type": "integer" }))
+        static TYPE: LazyLock<Type> = LazyLock::new(|| Type::of(Shape::Integer, false));
+        TYPE.clone()
     }
 
     /// A number.
     pub fn number() -> Self {
-        Self::known(json!({ "type": "number" }))
+        static TYPE: LazyLock<Type> = LazyLock::new(|| Type::of(Shape::Number, false));
+        TYPE.clone()
     }
 
     /// `true` or `false`.
     pub fn boolean() -> Self {
-        Self::known(json!({ "type": "boolean" }))
+        static TYPE: LazyLock<Type> = LazyLock::new(|| Type::of(Shape::Boolean, false));
+        TYPE.clone()
     }
 
     /// Only null.
     pub fn null() -> Self {
-        Self::known(json!({ "type": "null" }))
+        static TYPE: LazyLock<Type> = LazyLock::new(|| Type::of(Shape::Null, false));
+        TYPE.clone()
     }
 
     /// An object with any fields.
     pub fn object() -> Self {
-        Self::known(json!({ "type": "object" }))
+        static TYPE: LazyLock<Type> = LazyLock::new(|| Type::known(json!({ "type": "object" })));
+        TYPE.clone()
     }
 
     /// A file: an object whose `$file` is the name of its content in the blob store.
     pub fn file() -> Self {
-        Self::known(shape::file_schema())
+        static TYPE: LazyLock<Type> = LazyLock::new(|| Type::known(shape::file_schema()));
+        TYPE.clone()
+    }
+
+    /// One of some values.
+    pub fn choice(values: Vec<Value>) -> Self {
+        Self::of(Shape::Enum(values), false)
     }
 
     /// A list of this type.
     #[must_use]
     pub fn list(&self) -> Self {
-        self.wrap(|schema| json!({ "type": "array", "items": schema }))
+        Self::of(Shape::List(self.clone()), self.0.more)
     }
 
     /// This type or null.
@@ -134,59 +166,104 @@ impl Type {
             | Shape::Fields { .. }
             | Shape::OneOf(_)
             | Shape::Named(_)
-            | Shape::Opaque => self.wrap(nullable_schema),
+            | Shape::Opaque => Self::of(Shape::Nullable(self.clone()), self.0.more),
         }
     }
 
     /// A closed object of fields: name, type, whether it must be there.
     pub fn fields<'a>(fields: impl IntoIterator<Item = (&'a str, Self, bool)>) -> Self {
-        let mut properties = serde_json::Map::new();
-        let mut required = Vec::new();
-        for (name, ty, must) in fields {
-            properties.insert(name.to_owned(), ty.0.schema.clone());
-            if must {
-                required.push(Value::from(name));
-            }
-        }
-        Self::known(json!({
-            "type": "object", "properties": properties, "required": required, "additionalProperties": false,
-        }))
+        let mut more = false;
+        let properties = fields
+            .into_iter()
+            .map(|(name, ty, required)| {
+                more |= ty.0.more;
+                let property = Property {
+                    ty,
+                    required,
+                    default: None,
+                };
+                (name.to_owned(), property)
+            })
+            .collect();
+        Self::of(
+            Shape::Fields {
+                properties,
+                rest: None,
+            },
+            more,
+        )
     }
 
     /// Any of some types.
     pub fn one_of(types: &[Self]) -> Self {
-        match types {
-            [one] => one.clone(),
-            _ if types.iter().any(|ty| matches!(ty.shape(), Shape::Any)) => Self::any(),
-            _ => {
-                let mut distinct: Vec<&Value> = Vec::new();
-                for ty in types {
-                    if !distinct.contains(&ty.schema()) {
-                        distinct.push(ty.schema());
-                    }
+        if let [one] = types {
+            return one.clone();
+        }
+        let mut distinct: Vec<Self> = Vec::new();
+        let mut null = false;
+        for ty in types {
+            let inner = match ty.shape() {
+                Shape::Any => return Self::any(),
+                Shape::Null => {
+                    null = true;
+                    continue;
                 }
-                match distinct.as_slice() {
-                    [one] => Self::known((*one).clone()),
-                    _ => Self::known(lift_defs(json!({ "anyOf": distinct }))),
+                Shape::Nullable(inner) => {
+                    null = true;
+                    inner
                 }
+                Shape::Boolean
+                | Shape::Integer
+                | Shape::Number
+                | Shape::Text
+                | Shape::Enum(_)
+                | Shape::File
+                | Shape::List(_)
+                | Shape::Fields { .. }
+                | Shape::OneOf(_)
+                | Shape::Named(_)
+                | Shape::Opaque => ty,
+            };
+            if !distinct.contains(inner) {
+                distinct.push(inner.clone());
             }
         }
+        let more = distinct.iter().any(|ty| ty.0.more);
+        let union = match distinct.len() {
+            0 => return Self::null(),
+            1 => distinct.remove(0),
+            _ => Self::of(Shape::OneOf(distinct), more),
+        };
+        if null { union.nullable() } else { union }
     }
 
     /// This type with every object open to more fields: what a producer outside the flow may add is not its fault.
     #[must_use]
     pub fn open(&self) -> Self {
-        Self::known(shape::open_schema(&self.0.schema))
-    }
-
-    fn wrap(&self, make: impl FnOnce(Value) -> Value) -> Self {
-        Self::known(lift_defs(make(self.0.schema.clone())))
+        Self::known(shape::open_schema(self.schema()))
     }
 }
 
+/// Equal types take the same values; two that are written differently may be called different.
 impl PartialEq for Type {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0) || self.0.schema == other.0.schema
+        if Arc::ptr_eq(&self.0, &other.0) {
+            return true;
+        }
+        let simple = !self.0.more && !other.0.more;
+        match (self.shape(), other.shape()) {
+            (Shape::Text, Shape::Text)
+            | (Shape::Integer, Shape::Integer)
+            | (Shape::Number, Shape::Number)
+            | (Shape::Boolean, Shape::Boolean)
+            | (Shape::Null, Shape::Null)
+                if simple =>
+            {
+                true
+            }
+            (one, two) if std::mem::discriminant(one) != std::mem::discriminant(two) => false,
+            (_, _) => self.schema() == other.schema(),
+        }
     }
 }
 
@@ -242,7 +319,7 @@ fn list_of<T: fmt::Display>(items: impl ExactSizeIterator<Item = T>, separator: 
 
 impl Serialize for Type {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.schema.serialize(serializer)
+        self.schema().serialize(serializer)
     }
 }
 

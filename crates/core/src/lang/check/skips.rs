@@ -123,8 +123,8 @@ impl Skips<'_, '_> {
             }
             let info = self.lower.info(read.target);
             let name = info.name.clone();
-            let related = match info.spans.get("when") {
-                Some(when) => (*when, format!("`{name}` is skipped when this is false")),
+            let related = match info.span("when") {
+                Some(when) => (when, format!("`{name}` is skipped when this is false")),
                 None => (
                     info.name_span,
                     format!("`{name}` is skipped when a step that it reads is"),

@@ -206,3 +206,30 @@ pub(crate) fn text_keys() -> Vec<&'static str> {
         .map(|key| key.name)
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::source::FileId;
+    use crate::lang::tree::{TextLimits, parse};
+
+    #[test]
+    fn every_key_has_a_sentence_and_an_example_that_can_be_pasted() {
+        for table in tables() {
+            assert!(!table.doc.is_empty(), "{}", table.name);
+            for key in table.keys {
+                assert!(key.doc.ends_with('.'), "{}.{}", table.name, key.name);
+                let text = format!("{}: {}\n", key.name, key.example);
+                let (node, problems) = parse(FileId(0), "x.yaml", &text, &TextLimits::default());
+                assert_eq!(problems, Vec::new(), "{text}");
+                assert!(
+                    node.is_some_and(|node| node.get(key.name).is_some()),
+                    "{text}"
+                );
+            }
+            for required in table.required {
+                assert!(table.get(required).is_some(), "{}.{required}", table.name);
+            }
+        }
+    }
+}

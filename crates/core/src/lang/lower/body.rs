@@ -223,7 +223,7 @@ impl<'b> Lower<'b> {
             main: None,
             sites: Vec::new(),
             hidden: Vec::new(),
-            spans: IndexMap::new(),
+            spans: Vec::new(),
             inherited: Vec::new(),
         });
         id

@@ -204,6 +204,9 @@ impl Builder<'_> {
     }
 
     fn decorated(&mut self, anchor: usize, tag: bool, start: usize) {
+        if anchor == 0 && !tag {
+            return;
+        }
         // The scalar's span starts after its anchor and tag: they are found in the text before it, on the same line.
         let line = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
         let find = |sign: char| {

@@ -11,6 +11,7 @@
 mod chain;
 pub mod conformance;
 mod memory;
+mod rules;
 mod sqlite;
 mod text;
 

@@ -19,7 +19,7 @@ impl Cluster for OnDisk {
     type Process = Sqlite;
 
     fn process(&self) -> Sqlite {
-        Sqlite::open(self.0.path().join("store.db")).unwrap()
+        Sqlite::open(self.0.path().join("store.db")).expect("the store opens")
     }
 }
 

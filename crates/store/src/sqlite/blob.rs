@@ -475,7 +475,7 @@ pub(super) fn check_all(conn: &Connection, run: i64) -> Result<u64, Error> {
         .context(what)?;
     if refs != i64::try_from(hashes.len()).unwrap_or(i64::MAX) {
         return Err(Error::Damaged {
-            what: format!("{what}: some are missing"),
+            what: "some of its values are missing".into(),
         });
     }
     Ok(uint(refs))

@@ -35,7 +35,9 @@ impl Log for Sqlite {
 
     fn put_bundle(&self, hash: &str, json: &str) -> Result<(), Error> {
         self.write(|writer| {
-            writer.transaction("keeping a graph", |writer| writer.put_bundle(hash, json))
+            writer.transaction("keeping a graph", |conn, notes| {
+                notes.put_bundle(conn, hash, json)
+            })
         })
     }
 

@@ -21,8 +21,7 @@ pub(super) fn collect(
     dry_run: bool,
 ) -> Result<Collected, Error> {
     store.write(|writer| {
-        let collected = writer.transaction(WHAT, |writer| {
-            let conn = &writer.conn;
+        let collected = writer.transaction(WHAT, |conn, _| {
             let mut collected = Collected::default();
             let mut due = due(store, conn, before, keep_newest)?;
             for key in pinned(conn, &due)? {
@@ -52,7 +51,7 @@ fn due(
     keep_newest: usize,
 ) -> Result<BTreeMap<i64, Arc<str>>, Error> {
     let sql = "SELECT r.key, r.id, o.token, h.updated FROM head h JOIN run r ON r.key = h.run
-        LEFT JOIN owner o ON o.key = h.owner WHERE h.state IN ('succeeded', 'failed', 'cancelled')
+        LEFT JOIN owner o ON o.key = h.owner WHERE h.phase = 0
         ORDER BY r.created DESC, r.key DESC LIMIT -1 OFFSET ?";
     let mut living = Living::new(store);
     let mut due = BTreeMap::new();

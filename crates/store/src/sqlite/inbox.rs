@@ -7,32 +7,33 @@ use ravel_core::effect::Millis;
 use ravel_core::port_store::{Error, Inbox, Message, Posted, Reply};
 use rusqlite::{OptionalExtension, Params, params};
 
-use super::commit::{cached, data_version, json, settle};
+use super::commit::{cached, data_version};
 use super::error::ResultExt;
+use super::rows::{json, settle};
 use super::{Sqlite, int, uint, unknown_run};
-use crate::memory::run_over;
+use crate::rules::run_over;
 
 impl Inbox for Sqlite {
     fn post(&self, run: &str, at: Millis, message: &Message) -> Result<i64, Error> {
         let text = json(message)?;
         let id = self.write(|writer| {
-            writer.transaction("posting a message", |writer| {
+            writer.transaction("posting a message", |conn, _| {
                 let what = || format!("posting a message to run {run}");
-                let sql = "SELECT r.key, h.state IN ('succeeded', 'failed', 'cancelled')
+                let sql = "SELECT r.key, h.phase = 0
                     FROM run r JOIN head h ON h.run = r.key WHERE r.id = ?";
-                let found: Option<(i64, bool)> = cached(&writer.conn, sql)?
+                let found: Option<(i64, bool)> = cached(conn, sql)?
                     .query_row([run], |row| Ok((row.get(0)?, row.get(1)?)))
                     .optional()
                     .context(what())?;
                 let (key, over) = found.ok_or_else(|| unknown_run(run))?;
                 let reply = over.then(|| json(&run_over())).transpose()?;
                 cached(
-                    &writer.conn,
+                    conn,
                     "INSERT INTO inbox(run, at, message, reply) VALUES (?, ?, ?, ?)",
                 )?
                 .execute(params![key, int(at), text, reply])
                 .context(what())?;
-                Ok(writer.conn.last_insert_rowid())
+                Ok(conn.last_insert_rowid())
             })
         })?;
         self.posted.fetch_add(1, Ordering::Release);
@@ -75,9 +76,7 @@ impl Inbox for Sqlite {
         if taken.is_empty() {
             return Ok(());
         }
-        self.write(|writer| {
-            writer.transaction("settling messages", |writer| settle(&writer.conn, taken))
-        })
+        self.write(|writer| writer.transaction("settling messages", |conn, _| settle(conn, taken)))
     }
 
     fn version(&self) -> Result<u64, Error> {

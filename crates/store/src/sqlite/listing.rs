@@ -11,8 +11,9 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
 use super::blob::Reader;
-use super::commit::{cached, topic_name};
+use super::commit::cached;
 use super::error::ResultExt;
+use super::rows::topic_name;
 use super::{Sqlite, collect, int, size, uint};
 use crate::text::decode_value;
 

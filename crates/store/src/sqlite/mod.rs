@@ -15,7 +15,9 @@ mod lock;
 mod open;
 mod owner;
 mod read;
+mod rows;
 mod schema;
+mod transfer;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

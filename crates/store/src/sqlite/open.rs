@@ -77,6 +77,8 @@ pub(super) fn reader(path: &Path, options: &Options) -> Result<Connection, Error
 fn settings(conn: &Connection, options: &Options) -> rusqlite::Result<()> {
     conn.busy_timeout(options.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    // Rows are written in an order that keeps every reference; looking each one up again would double an append's cost.
+    conn.pragma_update(None, "foreign_keys", false)?;
     // Damage is reported where it is met, not as wrong rows.
     conn.pragma_update(None, "cell_size_check", true)
 }

@@ -44,13 +44,13 @@ impl Ownership for Sqlite {
         let token: Arc<str> = token.into();
         self.enter(&token)?;
         self.write(|writer| {
-            writer.transaction("taking a run over", |writer| {
+            writer.transaction("taking a run over", |conn, notes| {
                 let what = || format!("taking run {run} over");
                 let sql =
                     "SELECT r.key, h.epoch, o.token, o.pid FROM run r JOIN head h ON h.run = r.key
                     LEFT JOIN owner o ON o.key = h.owner WHERE r.id = ?";
                 type Found = (i64, i64, Option<Arc<str>>, Option<u32>);
-                let found: Option<Found> = cached(&writer.conn, sql)?
+                let found: Option<Found> = cached(conn, sql)?
                     .query_row([run], |row| {
                         Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
                     })
@@ -66,15 +66,12 @@ impl Ownership for Sqlite {
                         by,
                     });
                 }
-                writer.forget_run(run);
-                let owner = writer.owner(&token)?;
+                notes.forget_run(run);
+                let owner = notes.owner(conn, &token)?;
                 let epoch = epoch + 1;
-                cached(
-                    &writer.conn,
-                    "UPDATE head SET owner = ?, epoch = ? WHERE run = ?",
-                )?
-                .execute(params![owner, epoch, key])
-                .context(what())?;
+                cached(conn, "UPDATE head SET owner = ?, epoch = ? WHERE run = ?")?
+                    .execute(params![owner, epoch, key])
+                    .context(what())?;
                 Ok(Owner {
                     token: token.clone(),
                     epoch: uint(epoch),
@@ -85,11 +82,11 @@ impl Ownership for Sqlite {
 
     fn release(&self, run: &str, owner: &Owner) -> Result<(), Error> {
         self.write(|writer| {
-            writer.transaction("giving a run up", |writer| {
-                writer.forget_run(run);
+            writer.transaction("giving a run up", |conn, notes| {
+                notes.forget_run(run);
                 let sql = "UPDATE head SET owner = NULL WHERE run = (SELECT key FROM run WHERE id = ?) AND epoch = ?
                     AND owner = (SELECT key FROM owner WHERE token = ?)";
-                cached(&writer.conn, sql)?
+                cached(conn, sql)?
                     .execute(params![run, int(owner.epoch), &*owner.token])
                     .context(format_args!("giving run {run} up"))?;
                 Ok(())
@@ -99,22 +96,23 @@ impl Ownership for Sqlite {
 
     fn release_all(&self, token: &str) -> Result<(), Error> {
         self.write(|writer| {
-            writer.transaction("giving runs up", |writer| {
-                writer.forget();
+            writer.transaction("giving runs up", |conn, notes| {
+                notes.forget();
                 let sql = "UPDATE head SET owner = NULL WHERE owner = (SELECT key FROM owner WHERE token = ?)";
-                cached(&writer.conn, sql)?.execute([token]).context("giving runs up")?;
+                cached(conn, sql)?.execute([token]).context("giving runs up")?;
                 Ok(())
             })
         })
     }
 
     fn unowned(&self, now: Millis, most: usize) -> Result<Vec<Arc<str>>, Error> {
-        let due: Vec<(i64, i64, Arc<str>, Option<Arc<str>>)> = self.read(|conn| {
+        type Due = (i64, i64, Arc<str>, Option<Arc<str>>);
+        let due: Vec<Due> = self.read(|conn| {
             let what = "looking for runs without an owner";
             let sql = "SELECT r.created, r.key, r.id, o.token FROM (
-                  SELECT run FROM head WHERE state IN ('running', 'cancelling', 'compensating')
-                  UNION SELECT run FROM head WHERE state = 'waiting' AND wake_at <= ?
-                  UNION SELECT i.run FROM inbox i JOIN head h ON h.run = i.run AND h.state = 'waiting'
+                  SELECT run FROM head WHERE phase = 1
+                  UNION SELECT run FROM head WHERE phase = 2 AND wake_at <= ?
+                  UNION SELECT i.run FROM inbox i JOIN head h ON h.run = i.run AND h.phase = 2
                     WHERE i.reply IS NULL) d
                 JOIN head h ON h.run = d.run JOIN run r ON r.key = d.run LEFT JOIN owner o ON o.key = h.owner";
             cached(conn, sql)?
@@ -142,9 +140,9 @@ impl Ownership for Sqlite {
             let mut earliest = None;
             for sql in [
                 "SELECT h.wake_at, o.token FROM head h LEFT JOIN owner o ON o.key = h.owner
-                 WHERE h.state = 'waiting' AND h.wake_at IS NOT NULL ORDER BY h.wake_at",
+                 WHERE h.phase = 2 AND h.wake_at IS NOT NULL ORDER BY h.wake_at",
                 "SELECT h.wake_at, o.token FROM head h LEFT JOIN owner o ON o.key = h.owner
-                 WHERE h.state IN ('running', 'cancelling', 'compensating') AND h.wake_at IS NOT NULL
+                 WHERE h.phase = 1 AND h.wake_at IS NOT NULL
                  ORDER BY h.wake_at",
             ] {
                 let mut statement = cached(conn, sql)?;

@@ -192,7 +192,7 @@ fn is_marker(key: &[u8]) -> bool {
 }
 
 /// True when a key that looks like ours may be in the text.
-fn has_marker(text: &[u8]) -> bool {
+pub(crate) fn has_marker(text: &[u8]) -> bool {
     text.contains(&b'$') && text.windows(KEY.len() + 2).any(|part| part == b"$blob\":")
 }
 

@@ -1,5 +1,6 @@
 //! Values against what their places want.
 
+use indexmap::IndexMap;
 use serde_json::{Map as JsonMap, Value as Json};
 
 use super::shapes::{a, boolean_hint, literal, plain};
@@ -12,18 +13,10 @@ use crate::lang::source::Span;
 use crate::lang::tree::Node;
 use crate::types::{Field, Fit, Shape, Type};
 
-/// Types of the expressions of a value, sorted by pointer.
-type Leaves = Vec<(String, Type)>;
-
-fn leaf<'l>(leaves: &'l [(String, Type)], pointer: &str) -> Option<&'l Type> {
-    let found = leaves.binary_search_by(|(at, _)| at.as_str().cmp(pointer));
-    found.ok().map(|index| &leaves[index].1)
-}
-
 /// A value as written: the types of its expressions by pointer, and the JSON around them.
 struct Written<'s> {
     json: &'s Json,
-    leaves: Leaves,
+    leaves: IndexMap<String, Type>,
     node: &'s Node,
 }
 
@@ -52,9 +45,8 @@ impl Typer<'_, '_> {
             }
             None => {
                 let ty = leaves
-                    .into_iter()
+                    .into_values()
                     .next()
-                    .map(|(_, ty)| ty)
                     .unwrap_or_else(|| self.common.any.clone());
                 self.fit_bare(&site, &ty);
                 ty
@@ -101,9 +93,9 @@ impl Typer<'_, '_> {
         std::mem::replace(slot, empty)
     }
 
-    fn leaves(&mut self, site: &Site) -> Leaves {
+    fn leaves(&mut self, site: &Site) -> IndexMap<String, Type> {
         let strict = matches!(site.want, Want::Condition(_));
-        let mut leaves = Vec::with_capacity(site.exprs.len());
+        let mut leaves = IndexMap::new();
         for expr in &site.exprs {
             let place = self.place(site.cx, &expr.text, strict);
             let mut types = Vec::new();
@@ -114,9 +106,8 @@ impl Typer<'_, '_> {
                 (true, Some(ty)) => ty,
                 (true, None) | (false, _) => self.common.string.clone(),
             };
-            leaves.push((expr.pointer.clone(), ty));
+            leaves.insert(expr.pointer.clone(), ty);
         }
-        leaves.sort_by(|one, two| one.0.cmp(&two.0));
         leaves
     }
 
@@ -176,8 +167,8 @@ impl Typer<'_, '_> {
     }
 
     /// The type of a written value.
-    fn written_type(&self, json: &Json, pointer: &str, leaves: &[(String, Type)]) -> Type {
-        if let Some(ty) = leaf(leaves, pointer) {
+    fn written_type(&self, json: &Json, pointer: &str, leaves: &IndexMap<String, Type>) -> Type {
+        if let Some(ty) = leaves.get(pointer) {
             return ty.clone();
         }
         match json {
@@ -230,7 +221,7 @@ impl Typer<'_, '_> {
         for_what: (Code, &str),
     ) {
         let (code, what) = for_what;
-        if let Some(ty) = leaf(&written.leaves, pointer) {
+        if let Some(ty) = written.leaves.get(pointer) {
             if ty.fits(want) == Fit::No {
                 let place = if pointer.is_empty() {
                     String::new()
@@ -262,12 +253,10 @@ impl Typer<'_, '_> {
                 }
             }
             _ => {
-                let inner = format!("{pointer}/");
-                let first = written.leaves.partition_point(|(at, _)| *at < inner);
                 let has_leaves = written
                     .leaves
-                    .get(first)
-                    .is_some_and(|(at, _)| at.starts_with(&inner));
+                    .keys()
+                    .any(|leaf| leaf.starts_with(&format!("{pointer}/")));
                 let literal_json = match json {
                     Json::Object(map) if map.len() == 1 => map.get("literal").unwrap_or(json),
                     other => other,
@@ -316,7 +305,6 @@ impl Typer<'_, '_> {
         } else {
             code
         };
-        let mut misspelt: Vec<&str> = Vec::new();
         for (name, value) in map {
             let inner = below(pointer, name);
             match (properties.get(name), rest) {
@@ -326,11 +314,8 @@ impl Typer<'_, '_> {
                 (None, Some(rest)) => self.fit_part(written, value, &inner, rest, for_what),
                 (None, None) => {
                     let known = || properties.keys().map(String::as_str);
-                    let near = nearest(name, known());
-                    misspelt.extend(near);
-                    let hint = match near {
+                    let hint = match nearest(name, known()) {
                         Some(near) => format!("did you mean `{near}`?"),
-                        None if properties.is_empty() => "it takes none".to_owned(),
                         None => format!("the fields are {}", names(known())),
                     };
                     let span = key_span(written.node, pointer, name).unwrap_or(written.node.span);
@@ -346,7 +331,6 @@ impl Typer<'_, '_> {
                 property.required && property.default.is_none() && !map.contains_key(*name)
             })
             .map(|(name, _)| name.as_str())
-            .filter(|name| !misspelt.contains(name))
             .collect();
         if !missing.is_empty() {
             let span =
@@ -427,7 +411,9 @@ pub(super) fn cases(typer: &mut Typer<'_, '_>, step: StepId, on: Option<&Type>) 
     let at = typer
         .lower
         .info(step)
-        .span("switch")
+        .spans
+        .get("switch")
+        .copied()
         .unwrap_or_else(|| typer.lower.info(step).name_span);
     if !missing.is_empty() && !has_else {
         let message = format!(
@@ -439,7 +425,13 @@ pub(super) fn cases(typer: &mut Typer<'_, '_>, step: StepId, on: Option<&Type>) 
         );
     }
     if missing.is_empty() && has_else {
-        let span = typer.lower.info(step).span("else").unwrap_or(at);
+        let span = typer
+            .lower
+            .info(step)
+            .spans
+            .get("else")
+            .copied()
+            .unwrap_or(at);
         typer.lower.problem(Problem::new(
             codes::UNREACHABLE,
             span,

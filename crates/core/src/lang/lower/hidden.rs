@@ -99,6 +99,7 @@ impl Lower<'_> {
                         flow: cx.flow,
                         owner: cx.owner,
                         frame,
+                        aside: true,
                     };
                     if let Some(body) = self.body(host, &entry.node, output) {
                         handlers.push(Catch {

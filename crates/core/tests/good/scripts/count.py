@@ -1,1 +1,0 @@
-print("{{ not a template in a file }}", {"n": len(args["mood"])})

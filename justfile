@@ -18,7 +18,8 @@ test *ARGS:
 
 # Regenerate the reference pages from the code.
 gen:
-    cargo run --quiet -p ravel -- reference --write docs/reference
+    RAVEL_UPDATE_REFERENCE=1 cargo nextest run -p ravel the_reference
+    RAVEL_GENERATE=1 cargo nextest run -p ravel-io reference
 
 # Benchmarks against the machine's own limits.
 bench *ARGS:

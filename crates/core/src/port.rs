@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::effect::{Effect, Millis, Outcome};
 use crate::event::{Attempt, Stop};
@@ -15,6 +16,44 @@ use crate::value::Val;
 pub const SECRET_OPEN: char = '\u{F0F0}';
 /// Ends a secret's mark.
 pub const SECRET_CLOSE: char = '\u{F0F1}';
+
+/// The same value with marks made harmless: what comes from outside must not name a secret.
+#[must_use]
+pub fn without_marks(value: Val) -> Val {
+    if has_mark(value.json()) {
+        Val::new(unmarked(value.into_json()))
+    } else {
+        value
+    }
+}
+
+fn is_mark(c: char) -> bool {
+    c == SECRET_OPEN || c == SECRET_CLOSE
+}
+
+fn has_mark(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains(is_mark),
+        Value::Array(items) => items.iter().any(has_mark),
+        Value::Object(fields) => fields
+            .iter()
+            .any(|(key, value)| key.contains(is_mark) || has_mark(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
+
+fn unmarked(value: Value) -> Value {
+    let clean = |text: String| text.replace(is_mark, "\u{FFFD}");
+    match value {
+        Value::String(text) => Value::String(clean(text)),
+        Value::Array(items) => items.into_iter().map(unmarked).collect(),
+        Value::Object(fields) => fields
+            .into_iter()
+            .map(|(key, value)| (clean(key), unmarked(value)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value,
+    }
+}
 
 /// One attempt, ready to be carried out.
 #[derive(Clone, Debug, PartialEq)]

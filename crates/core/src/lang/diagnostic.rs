@@ -3,14 +3,13 @@
 //! Inside the checker a [`Problem`] points at spans. A [`Diagnostic`] is what leaves it: complete in itself (file, line, column, the
 //! lines it quotes), so that it can be printed, stored and sent without the sources.
 
-use std::cmp::Ordering;
 use std::fmt;
 
-use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use annotate_snippets::{AnnotationKind, Group, Level, Origin, Renderer, Snippet};
 use serde::{Deserialize, Serialize};
 
 use super::codes::Code;
-use super::source::{Sources, Span};
+use super::source::{SourceFile, Sources, Span};
 
 /// How bad a diagnostic is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -109,10 +108,16 @@ pub struct Excerpt {
     pub text: String,
     /// Ranges of bytes in `text` with their labels; the first is the place of the diagnostic.
     pub marks: Vec<(std::ops::Range<usize>, String)>,
+    /// The column of the first mark, when `text` is a piece of a line too long to quote.
+    pub column: Option<usize>,
 }
 
 /// Lines of a span that an excerpt shows; the rest of a longer span is left out.
 const EXCERPT_LINES_MAX: usize = 6;
+/// Bytes that an excerpt quotes whole; of longer lines a piece around the mark is shown.
+const EXCERPT_BYTES_MAX: usize = 4_000;
+/// Bytes before and after the mark in a piece of a long line.
+const PIECE_BYTES: usize = 200;
 /// How far apart, in lines, marks of one excerpt may be.
 const EXCERPT_GAP_LINES_MAX: usize = 400;
 
@@ -141,16 +146,6 @@ impl Diagnostic {
         }
     }
 
-    /// The order of a report: by file, then place, then code.
-    pub(crate) fn report_order(&self, other: &Self) -> Ordering {
-        (self.line, self.column, &self.code, &self.message).cmp(&(
-            other.line,
-            other.column,
-            &other.code,
-            &other.message,
-        ))
-    }
-
     /// The diagnostic as a person reads it, with colours when `styled`.
     pub fn render(&self, styled: bool) -> String {
         let level = match self.severity {
@@ -162,9 +157,15 @@ impl Diagnostic {
             .id(self.code.as_str());
         let mut group = Group::with_title(title);
         for (index, excerpt) in self.excerpts.iter().enumerate() {
-            let mut snippet = Snippet::source(excerpt.text.as_str())
-                .line_start(excerpt.first_line)
-                .path(excerpt.file.as_str());
+            let mut snippet = Snippet::source(excerpt.text.as_str()).line_start(excerpt.first_line);
+            match excerpt.column {
+                // In a piece of a line the renderer would count from the start of the piece.
+                Some(column) => {
+                    let place = Origin::path(excerpt.file.as_str());
+                    group = group.element(place.line(excerpt.first_line).char_column(column));
+                }
+                None => snippet = snippet.path(excerpt.file.as_str()),
+            }
             for (at, (range, label)) in excerpt.marks.iter().enumerate() {
                 let kind = if index == 0 && at == 0 {
                     AnnotationKind::Primary
@@ -209,6 +210,9 @@ fn excerpt(sources: &Sources, span: Span, label: String) -> Excerpt {
         .line_index((span.end.max(span.start + 1) - 1) as usize)
         .min(first + EXCERPT_LINES_MAX - 1);
     let lines = file.line_range(first, last.max(first));
+    if lines.len() > EXCERPT_BYTES_MAX {
+        return piece(file, span, label);
+    }
     let text = file.text.get(lines.clone()).unwrap_or("").to_owned();
     let start = (span.start as usize)
         .saturating_sub(lines.start)
@@ -221,6 +225,28 @@ fn excerpt(sources: &Sources, span: Span, label: String) -> Excerpt {
         first_line: first + 1,
         text,
         marks: vec![(start..end, label)],
+        column: None,
+    }
+}
+
+/// A piece of one line around a span.
+fn piece(file: &SourceFile, span: Span, label: String) -> Excerpt {
+    let (line, column) = file.position(span.start as usize);
+    let lines = file.line_range(line - 1, line - 1);
+    let at = (span.start as usize).min(lines.end);
+    let until = (span.end as usize)
+        .clamp(at, lines.end)
+        .min(at + PIECE_BYTES);
+    let boundary = |from: usize| (from..=lines.end).find(|at| file.text.is_char_boundary(*at));
+    let start = boundary(at.saturating_sub(PIECE_BYTES).max(lines.start)).unwrap_or(at);
+    let until = boundary(until).unwrap_or(at);
+    let end = boundary((until + PIECE_BYTES).min(lines.end)).unwrap_or(until);
+    Excerpt {
+        file: file.path.to_string(),
+        first_line: line,
+        text: file.text.get(start..end).unwrap_or("").to_owned(),
+        marks: vec![(at - start..until - start, label)],
+        column: Some(column),
     }
 }
 
@@ -229,7 +255,9 @@ fn add_related(excerpts: &mut Vec<Excerpt>, sources: &Sources, span: Span, label
     let added = excerpt(sources, span, label);
     let source = sources.file(span.file);
     let near = excerpts.iter_mut().find(|excerpt| {
-        excerpt.file == added.file
+        let whole = excerpt.column.is_none() && added.column.is_none();
+        whole
+            && excerpt.file == added.file
             && excerpt.first_line.abs_diff(added.first_line) <= EXCERPT_GAP_LINES_MAX
     });
     let Some(host) = near else {
@@ -267,14 +295,18 @@ pub(crate) fn quoted(text: &str) -> String {
 
 /// The known name that was most probably meant, if one is near enough.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = match name.chars().count() {
-        0..=2 => 1,
-        3..=5 => 2,
+    let length = name.chars().count();
+    let allowed = match length {
+        0..=1 => 0,
+        2..=3 => 1,
+        4..=5 => 2,
         length => length / 3,
     };
     known
         .into_iter()
         .filter(|candidate| *candidate != name)
+        // Cheap before dear: a name that is much longer or shorter is no typing error.
+        .filter(|candidate| candidate.len().abs_diff(name.len()) <= allowed.max(4))
         .map(|candidate| (distance(name, candidate), candidate))
         .filter(|(distance, _)| *distance <= allowed)
         .min()

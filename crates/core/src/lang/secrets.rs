@@ -27,12 +27,18 @@ const BEARER_CHARACTERS_MIN: usize = 8;
 /// Least length of a literal under a name such as `password`.
 const NAMED_CHARACTERS_MIN: usize = 8;
 
+/// No key that is looked for is shorter.
+const TEXT_BYTES_MIN: usize = 14;
+
 fn is_token(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '~' | '+' | '/' | '=')
 }
 
 /// The first key-like string in a text and what it looks like.
 pub(crate) fn find(text: &str) -> Option<(Range<usize>, &'static str)> {
+    if text.len() < TEXT_BYTES_MIN {
+        return None;
+    }
     if let Some(at) = text.find("-----BEGIN ")
         && text[at..]
             .lines()

@@ -92,6 +92,15 @@ pub struct SourceFile {
     pub text: Arc<str>,
     /// Byte offsets of the starts of lines.
     lines: Vec<u32>,
+    /// Characters before each block of [`BLOCK_BYTES`]; empty when every character is a byte. A file may be one long line.
+    characters: Vec<u32>,
+}
+
+const BLOCK_BYTES: usize = 1024;
+
+/// Characters that begin in some bytes.
+fn count_characters(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|byte| **byte & 0xc0 != 0x80).count()
 }
 
 impl SourceFile {
@@ -103,22 +112,38 @@ impl SourceFile {
                 .filter(|(_, byte)| *byte == b'\n')
                 .map(|(at, _)| at as u32 + 1),
         );
+        let mut characters = Vec::new();
+        if !text.is_ascii() {
+            let mut before = 0;
+            for block in text.as_bytes().chunks(BLOCK_BYTES) {
+                characters.push(before as u32);
+                before += count_characters(block);
+            }
+            characters.push(before as u32);
+        }
         Self {
             path: path.into(),
             text: text.into(),
             lines,
+            characters,
         }
+    }
+
+    /// Characters before a byte.
+    fn characters_before(&self, byte: usize) -> usize {
+        let Some(before) = self.characters.get(byte / BLOCK_BYTES) else {
+            return byte;
+        };
+        let block = byte - byte % BLOCK_BYTES;
+        *before as usize + count_characters(&self.text.as_bytes()[block..byte])
     }
 
     /// Line and column, both from 1, of a byte; columns count characters.
     pub(crate) fn position(&self, byte: usize) -> (usize, usize) {
         let line = self.line_index(byte);
-        let start = self.lines[line] as usize;
         let end = byte.min(self.text.len());
-        let column = self
-            .text
-            .get(start..end)
-            .map_or(end.saturating_sub(start), |before| before.chars().count());
+        let column =
+            self.characters_before(end) - self.characters_before(self.lines[line] as usize);
         (line + 1, column + 1)
     }
 

@@ -56,7 +56,7 @@ impl Type {
         let compiled = self
             .0
             .validator
-            .get_or_init(|| jsonschema::validator_for(&self.0.schema).ok());
+            .get_or_init(|| jsonschema::validator_for(self.schema()).ok());
         let Some(validator) = compiled else {
             return Ok(());
         };
@@ -158,12 +158,15 @@ impl Walk {
     ) -> Option<Value> {
         let mut changed: Option<Map<String, Value>> = None;
         for (name, property) in properties {
-            at.push(Step::Key(name));
             let new = match map.get(name) {
-                Some(value) => self.value(&property.ty, value, at),
+                Some(value) => {
+                    at.push(Step::Key(name));
+                    let new = self.value(&property.ty, value, at);
+                    at.pop();
+                    new
+                }
                 None => self.absent(name, property, at),
             };
-            at.pop();
             if let Some(new) = new {
                 changed
                     .get_or_insert_with(|| map.clone())

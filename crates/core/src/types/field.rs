@@ -117,5 +117,5 @@ fn enumeration(values: &[serde_json::Value], name: &str) -> Field {
     if found.is_empty() {
         return Field::Missing(Vec::new());
     }
-    Field::Found(Type::known(serde_json::json!({ "enum": found })))
+    Field::Found(Type::choice(found))
 }

@@ -1,5 +1,7 @@
 //! Whether values of one type can be used as another.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::accept::same;
@@ -32,7 +34,7 @@ impl Type {
 }
 
 fn fits(from: &Type, to: &Type, depth: usize) -> Fit {
-    if from == to {
+    if Arc::ptr_eq(&from.0, &to.0) {
         return Fit::Yes;
     }
     if depth > DEPTH_MAX {
@@ -41,6 +43,7 @@ fn fits(from: &Type, to: &Type, depth: usize) -> Fit {
     let deep = depth + 1;
     let fit = match (from.shape(), to.shape()) {
         (_, Shape::Any) => return Fit::Yes,
+        (Shape::Opaque, Shape::Opaque) if from == to => return Fit::Yes,
         (Shape::Any | Shape::Opaque, _) | (_, Shape::Opaque) => return Fit::Maybe,
         (Shape::Named(named), _) => return fits(named.resolve(), to, deep),
         (_, Shape::Named(named)) => return fits(from, named.resolve(), deep),
@@ -106,7 +109,11 @@ fn fits(from: &Type, to: &Type, depth: usize) -> Fit {
         ) => return Fit::No,
     };
     // The target says more than its shape (a range, a pattern): a value has to be seen.
-    if to.0.more { fit.min(Fit::Maybe) } else { fit }
+    if to.0.more && from != to {
+        fit.min(Fit::Maybe)
+    } else {
+        fit
+    }
 }
 
 /// All of some variants: yes if all fit, no if none does.

@@ -45,6 +45,69 @@ pub enum Shape {
     Opaque,
 }
 
+impl Shape {
+    /// Types in it, itself included.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Any
+            | Self::Null
+            | Self::Boolean
+            | Self::Integer
+            | Self::Number
+            | Self::Text
+            | Self::Enum(_)
+            | Self::File
+            | Self::Named(_)
+            | Self::Opaque => 1,
+            Self::List(inner) | Self::Nullable(inner) => 1 + inner.0.size,
+            Self::OneOf(types) => 1 + types.iter().map(|ty| ty.0.size).sum::<usize>(),
+            Self::Fields { properties, rest } => {
+                let fields = properties
+                    .values()
+                    .map(|property| property.ty.0.size)
+                    .sum::<usize>();
+                1 + fields + rest.as_ref().map_or(0, |rest| rest.0.size)
+            }
+        }
+    }
+
+    /// The JSON Schema that says it, complete in itself.
+    pub(super) fn schema(&self) -> Value {
+        let schema = match self {
+            Self::Any | Self::Opaque => json!({}),
+            Self::Null => json!({ "type": "null" }),
+            Self::Boolean => json!({ "type": "boolean" }),
+            Self::Integer => json!({ "type": "integer" }),
+            Self::Number => json!({ "type": "number" }),
+            Self::Text => json!({ "type": "string" }),
+            Self::Enum(values) => json!({ "enum": values }),
+            Self::File => file_schema(),
+            Self::List(item) => json!({ "type": "array", "items": item.schema() }),
+            Self::Nullable(inner) => nullable_schema(inner.schema().clone()),
+            Self::OneOf(types) => {
+                json!({ "anyOf": types.iter().map(Type::schema).collect::<Vec<_>>() })
+            }
+            Self::Named(named) => named.resolve().schema().clone(),
+            Self::Fields { properties, rest } => fields_schema(properties, rest.as_ref()),
+        };
+        lift_defs(schema)
+    }
+}
+
+fn fields_schema(properties: &IndexMap<String, Property>, rest: Option<&Type>) -> Value {
+    let fields: Map<String, Value> = properties
+        .iter()
+        .map(|(name, property)| (name.clone(), property.ty.schema().clone()))
+        .collect();
+    let required: Vec<&String> = properties
+        .iter()
+        .filter(|(_, property)| property.required)
+        .map(|(name, _)| name)
+        .collect();
+    let rest = rest.map_or(Value::Bool(false), |rest| rest.schema().clone());
+    json!({ "type": "object", "properties": fields, "required": required, "additionalProperties": rest })
+}
+
 /// A field of an object.
 #[derive(Clone)]
 pub struct Property {
@@ -255,12 +318,10 @@ fn union(variants: &[Value], defs: &Arc<Value>, exclusive: bool) -> (Shape, bool
         (1, Some(one)) => one,
         (_, Some(last)) => {
             others.push(last);
-            let schema =
-                json!({ "anyOf": others.iter().map(|ty| ty.schema().clone()).collect::<Vec<_>>() });
             if nulls.is_empty() {
                 return (Shape::OneOf(others), more);
             }
-            Type::of(lift_defs(schema), Shape::OneOf(others), more)
+            Type::of(Shape::OneOf(others), more)
         }
     };
     if nulls.is_empty() {

@@ -165,7 +165,11 @@ impl Client {
         let first = Instant::now() + Duration::from_millis(limits.first_token_timeout_ms);
         let client = self
             .transport
-            .client(&prepared.url, &limits)
+            .client(
+                &prepared.url,
+                &limits,
+                prepared.target.endpoint.quirks.connections,
+            )
             .map_err(|error| no_client(&error))?;
         let mut post = client
             .post(prepared.url.clone())
@@ -459,7 +463,8 @@ fn lost(error: &reqwest::Error) -> Fault {
 
 fn no_first_token(limits: &Limits) -> Fault {
     let ms = limits.first_token_timeout_ms;
-    let message = format!("no token came within {ms} ms (the provider's limits.first_token_timeout_ms)");
+    let message =
+        format!("no token came within {ms} ms (the provider's limits.first_token_timeout_ms)");
     Fault::unknown(Failure::new(ErrorClass::Timeout, message).with_code("first_token_timeout"))
 }
 

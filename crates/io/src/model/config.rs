@@ -133,6 +133,8 @@ pub struct Quirks {
     pub seed: Support,
     /// `stop`.
     pub stop: StopSupport,
+    /// Whether connections are used again.
+    pub connections: Connections,
 }
 
 impl Default for Quirks {
@@ -152,7 +154,20 @@ impl Quirks {
         temperature: Support::Pass,
         seed: Support::Pass,
         stop: StopSupport::Pass,
+        connections: Connections::Auto,
     };
+}
+
+/// Whether connections are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Connections {
+    /// Kept, except to loopback.
+    Auto,
+    /// Kept.
+    Keep,
+    /// A new one for each call.
+    Fresh,
 }
 
 /// How a schema is asked for.

@@ -32,7 +32,7 @@ mod tests;
 
 pub use client::{Call, Client, Sink};
 pub use config::{
-    Config, ENV_KEY, ENV_MODEL, ENV_PROVIDER, ENV_URL, KeySource, Limits, MaxTokensField, Model,
-    Prices, Provider, Quirks, SchemaMode, StopSupport, Support, Tier,
+    Config, Connections, ENV_KEY, ENV_MODEL, ENV_PROVIDER, ENV_URL, KeySource, Limits,
+    MaxTokensField, Model, Prices, Provider, Quirks, SchemaMode, StopSupport, Support, Tier,
 };
 pub use images::ReadFile;

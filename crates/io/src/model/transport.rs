@@ -1,4 +1,7 @@
-//! HTTP connections: who is reached how. Connections are kept and used again.
+//! HTTP connections: who is reached how.
+//!
+//! Connections are kept and used again, but not those to loopback: a new one costs next to nothing there, and small
+//! servers close theirs after a streamed answer without saying so, which would lose the next call.
 //!
 //! Certificates come from the system's store. A machine without one can still talk to loopback; an `https` call then
 //! fails with the certificate's error. Proxies of the environment are used, except for plain HTTP to loopback.
@@ -10,7 +13,7 @@ use std::time::Duration;
 use ravel_core::effect::Millis;
 use reqwest::Url;
 
-use super::config::Limits;
+use super::config::{Connections, Limits};
 
 /// The clients of one engine, made when they are first needed.
 #[derive(Debug, Default)]
@@ -22,15 +25,26 @@ pub(crate) struct Transport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     loopback: bool,
+    keep: bool,
     connect_timeout_ms: Millis,
 }
 
 impl Transport {
     /// The client for this address, or why there is none.
-    pub(crate) fn client(&self, url: &Url, limits: &Limits) -> Result<reqwest::Client, String> {
+    pub(crate) fn client(
+        &self,
+        url: &Url,
+        limits: &Limits,
+        connections: Connections,
+    ) -> Result<reqwest::Client, String> {
         let loopback = url.scheme() == "http" && is_loopback(url);
         let kind = Kind {
             loopback,
+            keep: match connections {
+                Connections::Auto => !loopback,
+                Connections::Keep => true,
+                Connections::Fresh => false,
+            },
             connect_timeout_ms: limits.connect_timeout_ms,
         };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
@@ -57,7 +71,9 @@ fn builder(kind: Kind) -> reqwest::ClientBuilder {
         // Somebody in this process may have chosen one already; that one serves too.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
+    let kept_max = if kind.keep { usize::MAX } else { 0 };
     reqwest::Client::builder()
+        .pool_max_idle_per_host(kept_max)
         .connect_timeout(Duration::from_millis(kind.connect_timeout_ms))
         .redirect(reqwest::redirect::Policy::none())
         .retry(reqwest::retry::never())

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::{Ask, Call, Context, Fault, Tool, number_of};
 use crate::abort::stopped;
-use crate::model::{Limits, transport};
+use crate::model::{Connections, Limits, transport};
 use ask::Wanted;
 
 /// Longest wait for a connection, ms.
@@ -166,9 +166,16 @@ async fn exchange(context: &Context, ask: Ask<'_>, mut wanted: Wanted) -> Outcom
 
 async fn send(context: &Context, wanted: &Wanted) -> Result<reqwest::Response, Fault> {
     let host = wanted.url.host_str().unwrap_or_default();
+    // A kept connection may have been closed by the other side just now. A read is tried again; a write would be
+    // uncertain for nothing.
+    let connections = if wanted.method.is_safe() {
+        Connections::Auto
+    } else {
+        Connections::Fresh
+    };
     let client = context
         .transport
-        .client(&wanted.url, &LIMITS)
+        .client(&wanted.url, &LIMITS, connections)
         .map_err(|error| {
             let text = format!("no HTTP client can be made: {error}");
             Fault::not_done(Failure::new(ErrorClass::Internal, text))

@@ -7,6 +7,8 @@ use crate::expr::eval::Values;
 use crate::expr::ops;
 use crate::expr::quote::percent_encode;
 use crate::expr::shape::ValueKind;
+use crate::port::without_marks;
+use crate::value::Val;
 
 pub(super) static FILTERS: &[Filter] = &[
     Filter::new("from_json", &["default"], 0, ValueKind::Any, from_json),
@@ -67,7 +69,8 @@ fn from_json<'v>(value: &'v Value, args: &Values<'v>) -> Result<Out<'v>, String>
         serde_json::from_str(text),
         args.named.first().copied().flatten(),
     ) {
-        (Ok(value), _) => Ok(Out::Made(value)),
+        // An escape in the text must not become the mark of a secret.
+        (Ok(value), _) => Ok(Out::Made(without_marks(Val::new(value)).into_json())),
         (Err(_), Some(default)) => Ok(Out::Same(default)),
         (Err(error), None) => Err(format!("the text is not JSON: {error}")),
     }

@@ -1,11 +1,13 @@
 //! Edges between siblings, from what their expressions read; cycles among them.
 
+use std::cmp::Reverse;
+
 use indexmap::IndexMap;
 
-use crate::graph::{BodyId, Dep, DepKind, StepId};
+use crate::graph::{BodyId, Dep, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
-use crate::lang::lower::{Lower, Placed};
+use crate::lang::lower::{Edge, Lower, Placed};
 use crate::lang::source::Span;
 
 /// Positions of each body in an order in which every step comes after those it waits for.
@@ -30,15 +32,10 @@ pub(super) fn build(lower: &mut Lower<'_>) -> Orders {
 }
 
 /// The edges of a step, one a sibling, the strongest kind first.
-fn merged(lower: &Lower<'_>, step: StepId) -> IndexMap<u32, (DepKind, Span)> {
-    let mut merged: IndexMap<u32, (DepKind, Span)> = IndexMap::new();
-    for edge in &lower.info(step).edges {
-        let entry = merged.entry(edge.on).or_insert((edge.how, edge.span));
-        if edge.how > entry.0 {
-            *entry = (edge.how, edge.span);
-        }
-    }
-    merged.sort_keys();
+fn merged(lower: &Lower<'_>, step: StepId) -> Vec<Edge> {
+    let mut merged = lower.info(step).edges.clone();
+    merged.sort_by_key(|edge| (edge.on, Reverse(edge.how)));
+    merged.dedup_by_key(|edge| edge.on);
     merged
 }
 
@@ -48,12 +45,12 @@ fn body(lower: &mut Lower<'_>, id: BodyId) -> Vec<u32> {
     let mut dependents: Vec<Vec<u32>> = vec![Vec::new(); steps.len()];
     for (position, step) in steps.iter().enumerate() {
         let merged = merged(lower, *step);
-        let mut on: Vec<(u32, Span)> = merged.iter().map(|(on, (_, span))| (*on, *span)).collect();
+        let mut on: Vec<(u32, Span)> = merged.iter().map(|edge| (edge.on, edge.span)).collect();
         for (other, _) in &on {
             dependents[*other as usize].push(position as u32);
         }
         if let Some(stream) = lower.info(*step).stream
-            && !merged.contains_key(&stream.on)
+            && merged.iter().all(|edge| edge.on != stream.on)
         {
             on.push((stream.on, stream.span));
         }
@@ -61,7 +58,10 @@ fn body(lower: &mut Lower<'_>, id: BodyId) -> Vec<u32> {
         if let Some(definition) = &mut lower.steps[step.0 as usize] {
             definition.deps = merged
                 .into_iter()
-                .map(|(on, (how, _))| Dep { on, how })
+                .map(|edge| Dep {
+                    on: edge.on,
+                    how: edge.how,
+                })
                 .collect();
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn check(lower: &mut Lower<'_>) {
 
 fn span_of(lower: &Lower<'_>, step: StepId, key: &str) -> Span {
     let info = lower.info(step);
-    info.spans.get(key).copied().unwrap_or(info.name_span)
+    info.span(key).unwrap_or(info.name_span)
 }
 
 fn leaf(lower: &mut Lower<'_>, step: StepId) {
@@ -48,7 +48,7 @@ fn leaf(lower: &mut Lower<'_>, step: StepId) {
         OnUncertain::Ask { .. } | OnUncertain::Fail
     );
     let errors = def.leaf.retry.errors.clone().unwrap_or_default();
-    let written = lower.info(step).spans.contains_key("on_uncertain");
+    let written = lower.info(step).span("on_uncertain").is_some();
     let name = lower.info(step).name.clone();
     if effect != Effect::Once {
         if written && !inherited {

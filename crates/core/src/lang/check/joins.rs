@@ -25,7 +25,7 @@ pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
 
 fn span_of(lower: &Lower<'_>, step: StepId, key: &str) -> Span {
     let info = lower.info(step);
-    info.spans.get(key).copied().unwrap_or(info.name_span)
+    info.span(key).unwrap_or(info.name_span)
 }
 
 fn join(lower: &mut Lower<'_>, step: StepId) {
@@ -274,7 +274,7 @@ fn unordered(lower: &mut Lower<'_>, orders: &Orders, body: BodyId, directory: &s
             .filter_map(|dep| rank.get(&dep.on).copied().max(last_before[dep.on as usize]))
             .max();
         last_before[*position as usize] = before;
-        if !group.contains(position) {
+        if group.binary_search(position).is_err() {
             continue;
         }
         let own = rank.len();

@@ -303,7 +303,9 @@ impl Typer<'_, '_> {
                 self.lower.find(place.cx.frame, &reference.root),
                 Some(Found::Step { .. })
             );
-        let what = if known.is_empty() {
+        let what = if known.is_empty() && index == 0 && reference.root == "input" {
+            "the flow has no such `input`".to_owned()
+        } else if known.is_empty() {
             format!("`{base}` is {}, which has no fields", a(ty))
         } else if is_step {
             format!(
@@ -322,7 +324,12 @@ impl Typer<'_, '_> {
             fixed.path[index] = PathStep::Key(near.to_owned());
             format!("did you mean `{{{{ {fixed} }}}}`?")
         });
-        let hint = hint.or_else(|| self.hint_for_output(place.cx.frame, reference, index));
+        let hint = hint
+            .or_else(|| self.hint_for_output(place.cx.frame, reference, index))
+            .or_else(|| {
+                (index == 0 && reference.root == "input")
+                    .then(|| format!("declare it: `input: {{ {wanted}: string }}`"))
+            });
         let message = format!("{reader} reads `{upto}`, but {what}");
         self.lower
             .problem(Problem::new(codes::NO_FIELD, span, message).maybe_hint(hint));
@@ -462,6 +469,7 @@ pub(super) fn a(ty: &Type) -> String {
         TypeShape::Null => "null".to_owned(),
         TypeShape::Enum(_) => format!("one of {ty}"),
         TypeShape::List(_) => format!("a list {ty}"),
+        TypeShape::Fields { properties, .. } if properties.is_empty() => "an object".to_owned(),
         TypeShape::Fields { .. } => format!("an object {ty}"),
         TypeShape::Boolean
         | TypeShape::Number

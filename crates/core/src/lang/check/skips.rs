@@ -123,16 +123,17 @@ impl Skips<'_, '_> {
             }
             let info = self.lower.info(read.target);
             let name = info.name.clone();
-            let related = match info.spans.get("when") {
-                Some(when) => (*when, format!("`{name}` is skipped when this is false")),
+            let related = match info.span("when") {
+                Some(when) => (when, format!("`{name}` is skipped when this is false")),
                 None => (
                     info.name_span,
                     format!("`{name}` is skipped when a step that it reads is"),
                 ),
             };
             let message = format!("this reads `{name}`, which may be skipped, without a guard");
+            let read_text = self.lower.origin.sources.slice(read.span);
             let hint = format!(
-                "write `{name}… | default(value)`, `first_of({name}…, …)` or a condition with `is defined`"
+                "write `{read_text} | default(…)`, `first_of({read_text}, …)` or a condition with `is defined`"
             );
             let problem =
                 Problem::new(codes::UNGUARDED, read.span, message).related(related.0, related.1);

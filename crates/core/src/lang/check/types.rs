@@ -436,7 +436,7 @@ impl Typer<'_, '_> {
             .map(|step| Json::from(self.lower.info(*step).name.as_str()))
             .collect();
         let values: Vec<Type> = steps.iter().map(|step| self.value_of(*step)).collect();
-        let winner = Type::known(serde_json::json!({ "enum": winners }));
+        let winner = Type::choice(winners);
         Type::fields([
             ("winner", winner, true),
             ("value", Type::one_of(&values), true),
@@ -493,7 +493,7 @@ impl Typer<'_, '_> {
             Some("model" | "tool" | "human") | None => declared,
             Some(_) => {
                 if value.fits(&declared) == Fit::No {
-                    let span = self.lower.info(step).spans.get("returns").copied();
+                    let span = self.lower.info(step).span("returns");
                     let span = span.unwrap_or_else(|| self.lower.info(step).name_span);
                     let name = self.lower.info(step).name.clone();
                     let message = format!(

@@ -1,6 +1,5 @@
 //! Values against what their places want.
 
-use indexmap::IndexMap;
 use serde_json::{Map as JsonMap, Value as Json};
 
 use super::shapes::{a, boolean_hint, literal, plain};
@@ -13,10 +12,18 @@ use crate::lang::source::Span;
 use crate::lang::tree::Node;
 use crate::types::{Field, Fit, Shape, Type};
 
+/// Types of the expressions of a value, sorted by pointer.
+type Leaves = Vec<(String, Type)>;
+
+fn leaf<'l>(leaves: &'l [(String, Type)], pointer: &str) -> Option<&'l Type> {
+    let found = leaves.binary_search_by(|(at, _)| at.as_str().cmp(pointer));
+    found.ok().map(|index| &leaves[index].1)
+}
+
 /// A value as written: the types of its expressions by pointer, and the JSON around them.
 struct Written<'s> {
     json: &'s Json,
-    leaves: IndexMap<String, Type>,
+    leaves: Leaves,
     node: &'s Node,
 }
 
@@ -45,8 +52,9 @@ impl Typer<'_, '_> {
             }
             None => {
                 let ty = leaves
-                    .into_values()
+                    .into_iter()
                     .next()
+                    .map(|(_, ty)| ty)
                     .unwrap_or_else(|| self.common.any.clone());
                 self.fit_bare(&site, &ty);
                 ty
@@ -93,9 +101,9 @@ impl Typer<'_, '_> {
         std::mem::replace(slot, empty)
     }
 
-    fn leaves(&mut self, site: &Site) -> IndexMap<String, Type> {
+    fn leaves(&mut self, site: &Site) -> Leaves {
         let strict = matches!(site.want, Want::Condition(_));
-        let mut leaves = IndexMap::new();
+        let mut leaves = Vec::with_capacity(site.exprs.len());
         for expr in &site.exprs {
             let place = self.place(site.cx, &expr.text, strict);
             let mut types = Vec::new();
@@ -106,8 +114,9 @@ impl Typer<'_, '_> {
                 (true, Some(ty)) => ty,
                 (true, None) | (false, _) => self.common.string.clone(),
             };
-            leaves.insert(expr.pointer.clone(), ty);
+            leaves.push((expr.pointer.clone(), ty));
         }
+        leaves.sort_by(|one, two| one.0.cmp(&two.0));
         leaves
     }
 
@@ -167,8 +176,8 @@ impl Typer<'_, '_> {
     }
 
     /// The type of a written value.
-    fn written_type(&self, json: &Json, pointer: &str, leaves: &IndexMap<String, Type>) -> Type {
-        if let Some(ty) = leaves.get(pointer) {
+    fn written_type(&self, json: &Json, pointer: &str, leaves: &[(String, Type)]) -> Type {
+        if let Some(ty) = leaf(leaves, pointer) {
             return ty.clone();
         }
         match json {
@@ -221,7 +230,7 @@ impl Typer<'_, '_> {
         for_what: (Code, &str),
     ) {
         let (code, what) = for_what;
-        if let Some(ty) = written.leaves.get(pointer) {
+        if let Some(ty) = leaf(&written.leaves, pointer) {
             if ty.fits(want) == Fit::No {
                 let place = if pointer.is_empty() {
                     String::new()
@@ -253,10 +262,12 @@ impl Typer<'_, '_> {
                 }
             }
             _ => {
+                let inner = format!("{pointer}/");
+                let first = written.leaves.partition_point(|(at, _)| *at < inner);
                 let has_leaves = written
                     .leaves
-                    .keys()
-                    .any(|leaf| leaf.starts_with(&format!("{pointer}/")));
+                    .get(first)
+                    .is_some_and(|(at, _)| at.starts_with(&inner));
                 let literal_json = match json {
                     Json::Object(map) if map.len() == 1 => map.get("literal").unwrap_or(json),
                     other => other,
@@ -305,6 +316,7 @@ impl Typer<'_, '_> {
         } else {
             code
         };
+        let mut misspelt: Vec<&str> = Vec::new();
         for (name, value) in map {
             let inner = below(pointer, name);
             match (properties.get(name), rest) {
@@ -314,8 +326,11 @@ impl Typer<'_, '_> {
                 (None, Some(rest)) => self.fit_part(written, value, &inner, rest, for_what),
                 (None, None) => {
                     let known = || properties.keys().map(String::as_str);
-                    let hint = match nearest(name, known()) {
+                    let near = nearest(name, known());
+                    misspelt.extend(near);
+                    let hint = match near {
                         Some(near) => format!("did you mean `{near}`?"),
+                        None if properties.is_empty() => "it takes none".to_owned(),
                         None => format!("the fields are {}", names(known())),
                     };
                     let span = key_span(written.node, pointer, name).unwrap_or(written.node.span);
@@ -331,6 +346,7 @@ impl Typer<'_, '_> {
                 property.required && property.default.is_none() && !map.contains_key(*name)
             })
             .map(|(name, _)| name.as_str())
+            .filter(|name| !misspelt.contains(name))
             .collect();
         if !missing.is_empty() {
             let span =
@@ -411,9 +427,7 @@ pub(super) fn cases(typer: &mut Typer<'_, '_>, step: StepId, on: Option<&Type>) 
     let at = typer
         .lower
         .info(step)
-        .spans
-        .get("switch")
-        .copied()
+        .span("switch")
         .unwrap_or_else(|| typer.lower.info(step).name_span);
     if !missing.is_empty() && !has_else {
         let message = format!(
@@ -425,13 +439,7 @@ pub(super) fn cases(typer: &mut Typer<'_, '_>, step: StepId, on: Option<&Type>) 
         );
     }
     if missing.is_empty() && has_else {
-        let span = typer
-            .lower
-            .info(step)
-            .spans
-            .get("else")
-            .copied()
-            .unwrap_or(at);
+        let span = typer.lower.info(step).span("else").unwrap_or(at);
         typer.lower.problem(Problem::new(
             codes::UNREACHABLE,
             span,

@@ -71,7 +71,7 @@ pub(crate) static KINDS: &[Kind] = &[
         key("with", Takes::Value, "Its arguments.", "{ url: https://example.org }"),
     ] },
     kind! { "run", true, true, "A process. The value is `{code, stdout, stderr, files}`, and `json` with `returns`.",
-        "{ run: wc -l {{ input.path }} }", &[
+        "{ run: \"wc -l {{ input.path }}\" }", &[
         key("run", Takes::Either(&[Takes::Text, Takes::Map(&PROGRAM)]), "Shell text, or a program.", "pytest -q"),
         key("with", Takes::Value, "What the program gets, as JSON.", "{ n: 3 }"),
         key("env", Takes::Values, "Added to the environment. May read `secrets`.", "{ TOKEN: \"{{ secrets.crm }}\" }"),

@@ -102,7 +102,7 @@ pub(crate) enum Takes {
     /// A list of maps with the keys of a table, or one such map.
     Maps(&'static Table),
     /// Any of some.
-    Either(&'static [Takes]),
+    Either(&'static [Self]),
     /// Defaults for kinds of steps.
     Defaults,
     /// Whatever the server understands.
@@ -180,7 +180,8 @@ pub(crate) fn tables() -> Vec<&'static Table> {
         }
     }
     let mut out = Vec::new();
-    for table in [&FLOW, &ANY, &LEAF, &SCOPE] {
+    // A file stands wherever text does, so no key names it.
+    for table in [&FLOW, &ANY, &LEAF, &SCOPE, &FILE] {
         add(table, &mut out);
     }
     for kind in KINDS {
@@ -204,4 +205,31 @@ pub(crate) fn text_keys() -> Vec<&'static str> {
         .filter(|key| takes_text(key.takes))
         .map(|key| key.name)
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lang::source::FileId;
+    use crate::lang::tree::{TextLimits, parse};
+
+    #[test]
+    fn every_key_has_a_sentence_and_an_example_that_can_be_pasted() {
+        for table in tables() {
+            assert!(!table.doc.is_empty(), "{}", table.name);
+            for key in table.keys {
+                assert!(key.doc.ends_with('.'), "{}.{}", table.name, key.name);
+                let text = format!("{}: {}\n", key.name, key.example);
+                let (node, problems) = parse(FileId(0), "x.yaml", &text, &TextLimits::default());
+                assert_eq!(problems, Vec::new(), "{text}");
+                assert!(
+                    node.is_some_and(|node| node.get(key.name).is_some()),
+                    "{text}"
+                );
+            }
+            for required in table.required {
+                assert!(table.get(required).is_some(), "{}.{required}", table.name);
+            }
+        }
+    }
 }

@@ -121,7 +121,7 @@ table! {
     /// An entry of `escalate:`.
     ESCALATE, "escalate", "Who is asked next when a deadline passes.", [],
     &[
-        key("ask", Takes::Text, "Another text; the same question when absent.", "Still open: refund?"),
+        key("ask", Takes::Text, "Another text; the same question when absent.", "Still open, refund it?"),
         key("to", Takes::Text, "Who is asked.", "lead"),
         key("deadline", Takes::Duration, "How long this one has.", "4h"),
     ]

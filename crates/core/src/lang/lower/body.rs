@@ -7,16 +7,25 @@ use super::{
     BodyInfo, Cx, Edge, FrameId, FrameKind, Lower, Owner, Placed, RESERVED, StepInfo, Want,
 };
 use crate::graph::{Body, BodyId, DepKind, StepId};
-use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::source::Span;
 use crate::lang::tree::{Entry, Node, Value};
+use crate::lang::{codes, keys};
 
 /// A step before it is lowered.
 struct Written<'n> {
     name: String,
     key: Span,
     node: &'n Node,
+}
+
+/// `- run: echo hi`: a step without a name.
+fn is_bare_kind(name: &str, node: &Node) -> bool {
+    let is_kind = keys::KINDS.iter().any(|kind| kind.name == name);
+    let holds_kind = node
+        .map()
+        .is_some_and(|map| keys::KINDS.iter().any(|kind| map.contains_key(kind.name)));
+    is_kind && !holds_kind
 }
 
 /// What a body belongs to.
@@ -26,8 +35,6 @@ pub(crate) struct Host {
     pub(crate) owner: Owner,
     /// The names around it.
     pub(crate) frame: FrameId,
-    /// A handler or clean-up.
-    pub(crate) aside: bool,
 }
 
 impl<'b> Lower<'b> {
@@ -72,10 +79,8 @@ impl<'b> Lower<'b> {
         self.body_info.push(BodyInfo {
             owner: host.owner,
             frame,
-            span: steps.span,
             output: None,
             output_reads: Vec::new(),
-            aside: host.aside,
         });
         for (position, (step, step_id)) in written.iter().zip(&ids).enumerate() {
             self.info_mut(*step_id).frame = frame;
@@ -134,7 +139,9 @@ impl<'b> Lower<'b> {
                 let mut written = Vec::new();
                 for item in items {
                     match item.map().map(|map| (map.len(), map.first())) {
-                        Some((1, Some((name, entry)))) => written.push(of(name, entry)),
+                        Some((1, Some((name, entry)))) if !is_bare_kind(name, &entry.node) => {
+                            written.push(of(name, entry))
+                        }
                         Some(_) | None => self.not_one_key(item),
                     }
                 }
@@ -145,17 +152,27 @@ impl<'b> Lower<'b> {
                 return None;
             }
         };
-        if written.is_empty() {
+        if written.is_empty() && !self.is_refused(node) {
             let problem = Problem::new(codes::MISSING_KEY, node.span, "there are no steps here");
             self.problem(problem.hint("add one: `hello: { set: hi }`"));
-            return None;
         }
-        Some((written, list))
+        (!written.is_empty()).then_some((written, list))
+    }
+
+    /// What it held was refused before, with a problem of its own.
+    fn is_refused(&self, node: &Node) -> bool {
+        let within = |span: Span| {
+            span.file == node.span.file && (node.span.start..=node.span.end).contains(&span.start)
+        };
+        self.problems
+            .iter()
+            .any(|problem| problem.code <= codes::BAD_KEY && within(problem.span))
+            || node.list().is_some_and(|items| !items.is_empty())
     }
 
     fn not_one_key(&mut self, item: &Node) {
         let kind = item.map().and_then(|map| {
-            super::super::keys::KINDS
+            keys::KINDS
                 .iter()
                 .find(|kind| map.contains_key(kind.name))
                 .map(|kind| kind.name)
@@ -206,7 +223,7 @@ impl<'b> Lower<'b> {
             main: None,
             sites: Vec::new(),
             hidden: Vec::new(),
-            spans: IndexMap::new(),
+            spans: Vec::new(),
             inherited: Vec::new(),
         });
         id

@@ -12,7 +12,7 @@ use crate::lang::diagnostic::Problem;
 use crate::lang::source::Span;
 use crate::lang::tree::{Map, Node, Value};
 use crate::lang::{codes, keys};
-use crate::types::{Field, Type};
+use crate::types::Type;
 
 /// A flow while it is lowered.
 #[derive(Debug)]
@@ -182,10 +182,9 @@ impl<'b> Lower<'b> {
         }
         self.version(map);
         self.named_types(id, map);
-        if let Some(entry) = map.get("input")
-            && let Some(ty) = self.read_fields(id, &entry.node)
-        {
-            self.flows[id].input = ty;
+        if let Some(entry) = map.get("input") {
+            // A type that cannot be read stands for anything: what follows from it is not reported again.
+            self.flows[id].input = self.read_fields(id, &entry.node).unwrap_or_else(Type::any);
             let fields = entry.node.map().into_iter().flatten();
             self.flows[id].input_spans = fields
                 .map(|(name, entry)| (name.clone(), entry.key))
@@ -195,7 +194,8 @@ impl<'b> Lower<'b> {
             }
         }
         if let Some(entry) = map.get("returns") {
-            self.flows[id].returns = self.read_type(id, &entry.node);
+            self.flows[id].returns =
+                Some(self.read_type(id, &entry.node).unwrap_or_else(Type::any));
         }
         if let Some(entry) = map.get("signals")
             && let Some(signals) = self.map(&entry.node, "signals")
@@ -493,7 +493,6 @@ impl<'b> Lower<'b> {
             flow: id,
             owner: Owner::Flow(id),
             frame,
-            aside: false,
         };
         let output = map.get("output").map(|entry| &entry.node);
         let body = map
@@ -521,16 +520,10 @@ impl<'b> Lower<'b> {
         if let Some(entry) = map.get("finally") {
             let host = Host {
                 frame: inner,
-                aside: true,
                 ..host
             };
             self.flows[id].finally = self.body(host, &entry.node, None);
         }
-    }
-
-    /// The type of a field of a flow's input.
-    pub(crate) fn input_field(&self, flow: usize, path: &[String]) -> Field {
-        self.flows[flow].input.at(path)
     }
 }
 

@@ -99,7 +99,6 @@ impl Lower<'_> {
                         flow: cx.flow,
                         owner: cx.owner,
                         frame,
-                        aside: true,
                     };
                     if let Some(body) = self.body(host, &entry.node, output) {
                         handlers.push(Catch {

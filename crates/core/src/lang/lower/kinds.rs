@@ -14,20 +14,13 @@ use crate::graph::{
 };
 use crate::lang::diagnostic::{Problem, names, nearest};
 use crate::lang::keys::{self, Kind};
+use crate::lang::limits::{
+    CPU_SECONDS_DEFAULT, FILE_BYTES_DEFAULT, MAX_TOKENS_DEFAULT, MEMORY_BYTES_DEFAULT,
+    OUTPUT_BYTES_DEFAULT,
+};
 use crate::lang::tree::{Map, Node, Value};
 use crate::lang::{codes, formats};
 use crate::types::Type;
-
-/// Output tokens of a model call that says nothing.
-pub const MAX_TOKENS_DEFAULT: u32 = 4_096;
-/// CPU seconds of a process that says nothing.
-pub const CPU_SECONDS_DEFAULT: u64 = 3_600;
-/// Address space of a process that says nothing, bytes.
-pub const MEMORY_BYTES_DEFAULT: u64 = 64 << 30;
-/// Bytes kept of stdout and of stderr of a process that says nothing.
-pub const OUTPUT_BYTES_DEFAULT: u64 = 8 << 20;
-/// Largest file that a process that says nothing may write, bytes.
-pub const FILE_BYTES_DEFAULT: u64 = 8 << 30;
 
 impl Lower<'_> {
     /// What a step does. `None` when a part without which it makes no sense is wrong.
@@ -93,7 +86,11 @@ impl Lower<'_> {
     fn model(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
         let entry = map.get("model")?;
         let name = self.known_model(cx, &entry.node)?;
-        if !map.contains_key("prompt") && !map.contains_key("messages") {
+        let misspelt = || {
+            map.keys()
+                .any(|key| nearest(key, ["prompt", "messages"]).is_some())
+        };
+        if !map.contains_key("prompt") && !map.contains_key("messages") && !misspelt() {
             let problem = Problem::new(
                 codes::MISSING_KEY,
                 entry.key,
@@ -229,7 +226,7 @@ impl Lower<'_> {
                 value
             }
             None => {
-                self.no_arguments(input.as_ref(), name, entry.node.span);
+                self.no_arguments(input.as_ref(), &format!("`{name}`"), entry.node.span);
                 ValueTemplate::constant(serde_json::json!({}))
             }
         };
@@ -251,7 +248,7 @@ impl Lower<'_> {
             let problem = Problem::new(
                 codes::ARGUMENTS,
                 span,
-                format!("`{name}` is called without arguments: {first}"),
+                format!("{name} is called without arguments: {}", first.message),
             );
             self.problem(problem.hint("hand them in: `with: { … }`"));
         }
@@ -321,7 +318,7 @@ impl Lower<'_> {
                 });
             }
         }
-        if deadline.is_none() {
+        if !map.contains_key("deadline") {
             for key in ["on_deadline", "escalate"] {
                 if let Some(entry) = map.get(key) {
                     let problem = Problem::new(
@@ -537,6 +534,16 @@ impl Lower<'_> {
                 false,
             )),
             "program" => {
+                let words = entry.node.list().is_some_and(|words| !words.is_empty());
+                let template = entry.node.text().is_some_and(|text| text.contains("{{"));
+                if !words && !template {
+                    self.shape(
+                        &entry.node,
+                        "program",
+                        "a list: the program and its arguments",
+                    );
+                    return None;
+                }
                 let (value, _) = self.value(cx, &entry.node, Want::Any, Places::default())?;
                 Some((Program::Command(value), false))
             }

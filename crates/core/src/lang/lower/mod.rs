@@ -89,9 +89,19 @@ pub(crate) struct StepInfo {
     pub(crate) main: Option<SiteId>,
     pub(crate) sites: Vec<SiteId>,
     pub(crate) hidden: Vec<StepId>,
-    pub(crate) spans: IndexMap<&'static str, Span>,
+    spans: Vec<(&'static str, Span)>,
     /// `on_uncertain` came from `defaults`.
     pub(crate) inherited: Vec<&'static str>,
+}
+
+impl StepInfo {
+    /// Where the value of one of its keys stands.
+    pub(crate) fn span(&self, key: &str) -> Option<Span> {
+        self.spans
+            .iter()
+            .find(|(name, _)| *name == key)
+            .map(|(_, span)| *span)
+    }
 }
 
 /// What is known about a body besides its steps.
@@ -99,11 +109,8 @@ pub(crate) struct StepInfo {
 pub(crate) struct BodyInfo {
     pub(crate) owner: Owner,
     pub(crate) frame: FrameId,
-    pub(crate) span: Span,
     pub(crate) output: Option<SiteId>,
     pub(crate) output_reads: Vec<ReadOf>,
-    /// Handlers and clean-ups: entered only when something else has happened.
-    pub(crate) aside: bool,
 }
 
 /// Where an expression stands and what it may see.

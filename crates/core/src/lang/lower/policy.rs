@@ -1,28 +1,17 @@
 //! The policies of leaves and the budgets of all: retry, timeout, effect, what to do when uncertain.
 
 use super::{Bind, Cx, Lower};
-use crate::effect::{Effect, Millis};
+use crate::effect::Effect;
 use crate::expr::Mode;
 use crate::graph::{Budget, Concurrency, Leaf, OnUncertain, Retry, StepId};
 use crate::lang::diagnostic::Problem;
 use crate::lang::keys::{self, Kind};
+use crate::lang::limits::{
+    ATTEMPTS_MODEL, ATTEMPTS_TOOL, BACKOFF_MAX_MS, BACKOFF_MIN_MS, TIMEOUT_DEFAULT_MS,
+    TIMEOUT_MODEL_MS, TIMEOUT_RUN_MS,
+};
 use crate::lang::tree::{Map, Node, Value};
 use crate::lang::{codes, formats};
-
-/// One attempt of a leaf, unless its kind or the flow says otherwise.
-pub const TIMEOUT_DEFAULT_MS: Millis = 60_000;
-/// One attempt of a model call: slow local models are models, too.
-pub const TIMEOUT_MODEL_MS: Millis = 10 * 60_000;
-/// One attempt of a process.
-pub const TIMEOUT_RUN_MS: Millis = 30 * 60_000;
-/// First pause between tries.
-pub const BACKOFF_MIN_MS: Millis = 1_000;
-/// Longest pause between tries.
-pub const BACKOFF_MAX_MS: Millis = 30_000;
-/// Tries of a model call.
-pub const ATTEMPTS_MODEL: u32 = 4;
-/// Tries of a tool call.
-pub const ATTEMPTS_TOOL: u32 = 3;
 
 /// No second try.
 pub(crate) fn once() -> Retry {

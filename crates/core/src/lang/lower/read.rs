@@ -210,7 +210,7 @@ impl Lower<'_> {
         table: &'static Table,
     ) -> Option<&'n Map> {
         let map = self.map(node, table.name)?;
-        self.known_keys(map, &[table], table.name);
+        self.known_keys(map, &[table], &place(table));
         self.required_keys(map, table, node.span);
         Some(map)
     }
@@ -262,14 +262,14 @@ impl Lower<'_> {
         let is_step = tables.iter().any(|table| std::ptr::eq(*table, &keys::ANY));
         if is_step && (of_leaf || of_scope || !elsewhere.is_empty()) {
             let owners = match (of_leaf, of_scope) {
-                (true, _) => "leaves".to_owned(),
-                (_, true) => "scopes".to_owned(),
+                (true, _) => "leaves only".to_owned(),
+                (_, true) => "scopes only".to_owned(),
                 (false, false) => names(elsewhere),
             };
             let problem = Problem::new(
                 codes::WRONG_PLACE,
                 entry.key,
-                format!("{place} has no key `{key}`: it is one of {owners}"),
+                format!("{place} has no key `{key}`: that belongs to {owners}"),
             );
             self.problem(problem.maybe_hint(near.map(|near| format!("did you mean `{near}`?"))));
             return;
@@ -290,18 +290,26 @@ impl Lower<'_> {
     }
 
     pub(crate) fn required_keys(&mut self, map: &Map, table: &'static Table, span: Span) {
-        for key in table.required.iter().filter(|key| !map.contains_key(**key)) {
+        // A misspelt key is reported as such, not as missing, too.
+        let misspelt = |wanted: &str| {
+            map.keys()
+                .any(|key| table.get(key).is_none() && nearest(key, [wanted]).is_some())
+        };
+        for key in table
+            .required
+            .iter()
+            .filter(|key| !map.contains_key(**key) && !misspelt(key))
+        {
             let example = table.get(key).map(|key| key.example).unwrap_or_default();
             let code = if *key == "max" && table.name == "repeat" {
                 codes::UNBOUNDED
             } else {
                 codes::MISSING_KEY
             };
-            let message = match code {
-                code if code == codes::UNBOUNDED => {
-                    "a `repeat` without `max` may never end".to_owned()
-                }
-                _ => format!("`{}` needs the key `{key}`", table.name),
+            let message = if code == codes::UNBOUNDED {
+                "a `repeat` without `max` may never end".to_owned()
+            } else {
+                format!("{} needs the key `{key}`", place(table))
             };
             self.problem(Problem::new(code, span, message).hint(format!("add `{key}: {example}`")));
         }
@@ -328,17 +336,21 @@ impl Lower<'_> {
         if !fixed.starts_with(|c: char| c.is_ascii_lowercase()) {
             fixed.insert_str(0, "s_");
         }
-        self.problem(
-            Problem::new(
-                codes::BAD_NAME,
-                span,
-                format!(
-                    "{} is no name of {what}: lower case letters, digits and `_`, a letter first",
-                    quoted(name)
-                ),
-            )
-            .hint(format!("call it `{fixed}`")),
+        let message = format!(
+            "{} is no name of {what}: lower case letters, digits and `_`, a letter first",
+            quoted(name)
         );
+        let hint = (!name.is_empty()).then(|| format!("call it `{fixed}`"));
+        self.problem(Problem::new(codes::BAD_NAME, span, message).maybe_hint(hint));
         false
+    }
+}
+
+/// The place of a table in a sentence: `a flow`, `` `retry` ``.
+fn place(table: &Table) -> String {
+    if table.name.contains(' ') {
+        table.name.to_owned()
+    } else {
+        format!("`{}`", table.name)
     }
 }

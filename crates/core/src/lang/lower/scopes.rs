@@ -9,12 +9,10 @@ use crate::graph::{
     self, BodyId, DepKind, FlowCall, FlowId, ForEach, Items, OnMax, Repeat, StepId, Switch,
     Tolerate,
 };
-use crate::lang::diagnostic::{Problem, names, nearest};
+use crate::lang::diagnostic::{Problem, nearest};
+use crate::lang::limits::CALL_DEPTH_DEFAULT;
 use crate::lang::tree::{Entry, Map, Node, Value, parse_scalar};
 use crate::lang::{codes, formats, keys};
-
-/// Deepest nesting of a call of a flow that does not say.
-pub const CALL_DEPTH_DEFAULT: u32 = 16;
 
 impl Lower<'_> {
     fn host(&self, cx: Cx, frame: FrameId) -> Host {
@@ -22,7 +20,6 @@ impl Lower<'_> {
             flow: cx.flow,
             owner: cx.owner,
             frame,
-            aside: false,
         }
     }
 
@@ -346,7 +343,7 @@ impl Lower<'_> {
                     })
             }
             None => {
-                self.no_arguments(input.as_ref(), &format!("flow {name}"), entry.node.span);
+                self.no_arguments(input.as_ref(), &format!("flow `{name}`"), entry.node.span);
                 Some(crate::expr::ValueTemplate::constant(serde_json::json!({})))
             }
         };
@@ -370,10 +367,5 @@ impl Lower<'_> {
             Owner::Step(step) => Some(step),
             Owner::Flow(_) => None,
         }
-    }
-
-    /// Names for a message.
-    pub(crate) fn quoted_names(all: &[String]) -> String {
-        names(all.iter().map(String::as_str))
     }
 }

@@ -85,7 +85,7 @@ impl Lower<'_> {
         self.check_keys(id, kind, map, part);
         for (name, entry) in map {
             if let Some(key) = known_key(kind, name) {
-                self.info_mut(id).spans.insert(key, entry.node.span);
+                self.info_mut(id).spans.push((key, entry.node.span));
             }
         }
         self.define(id, kind, map, node.span, part);
@@ -130,7 +130,10 @@ impl Lower<'_> {
                 .map(|kind| kind.name)
         };
         let close = map.iter().find_map(|(key, entry)| {
-            let known = keys::ANY.get(key).is_some() || keys::LEAF.get(key).is_some();
+            let known = keys::ANY.get(key).is_some()
+                || keys::LEAF.get(key).is_some()
+                || keys::SCOPE.get(key).is_some()
+                || keys::KINDS.iter().any(|kind| kind.table.get(key).is_some());
             (!known).then(|| nearest(key, kinds()).map(|near| (near, entry.key)))?
         });
         let by_key = keys::KINDS
@@ -254,9 +257,11 @@ impl Lower<'_> {
             .and_then(|entry| self.condition(cx, &entry.node, "when"));
         let (join, cancel_rest) = self.join(map);
         self.after(cx, id, map);
-        let returns = map
-            .get("returns")
-            .and_then(|entry| self.read_type(flow, &entry.node));
+        // A type that cannot be read stands for anything: what follows from it is not reported again.
+        let returns = map.get("returns").map(|entry| {
+            self.read_type(flow, &entry.node)
+                .unwrap_or_else(crate::types::Type::any)
+        });
         let repair = self.small(map, "repair", 0, 20).unwrap_or(0) as u32;
         let leaf = self.leaf(cx, id, kind, map);
         let Some(lowered) = self.lower_kind(cx, id, kind, map, returns.is_some()) else {
@@ -337,7 +342,6 @@ impl Lower<'_> {
                 flow: cx.flow,
                 owner: cx.owner,
                 frame: inside,
-                aside: true,
             };
             self.body(host, &entry.node, None)
         });
@@ -537,17 +541,53 @@ const INNER_KEYS: &[&str] = &["steps", "race", "cases", "else"];
 
 /// Hash of a step's own keys.
 fn fingerprint(map: &Map) -> u64 {
-    let own: serde_json::Map<String, serde_json::Value> = map
+    let mut hasher = blake3::Hasher::new();
+    for (key, entry) in map
         .iter()
         .filter(|(key, _)| !INNER_KEYS.contains(&key.as_str()))
-        .map(|(key, entry)| (key.clone(), entry.node.to_json()))
-        .collect();
-    let hash = blake3::hash(serde_json::Value::Object(own).to_string().as_bytes());
+    {
+        hash_text(&mut hasher, b'k', key);
+        hash_node(&mut hasher, &entry.node);
+    }
+    let hash = hasher.finalize();
     let (head, _) = hash
         .as_bytes()
         .split_first_chunk::<8>()
         .expect("a hash has 32 bytes");
     u64::from_le_bytes(*head)
+}
+
+/// Feeds a value, without its places, such that different values give different bytes.
+fn hash_node(hasher: &mut blake3::Hasher, node: &Node) {
+    match &node.value {
+        Value::Null => {
+            hasher.update(b"n");
+        }
+        Value::Bool(value) => {
+            hasher.update(if *value { b"t" } else { b"f" });
+        }
+        Value::Number(number) => hash_text(hasher, b'#', &number.to_string()),
+        Value::Text(text) => hash_text(hasher, b's', text),
+        Value::List(items) => {
+            hasher.update(b"[");
+            items.iter().for_each(|item| hash_node(hasher, item));
+            hasher.update(b"]");
+        }
+        Value::Map(map) => {
+            hasher.update(b"{");
+            for (key, entry) in map {
+                hash_text(hasher, b'k', key);
+                hash_node(hasher, &entry.node);
+            }
+            hasher.update(b"}");
+        }
+    }
+}
+
+fn hash_text(hasher: &mut blake3::Hasher, kind: u8, text: &str) {
+    hasher.update(&[kind]);
+    hasher.update(&(text.len() as u64).to_le_bytes());
+    hasher.update(text.as_bytes());
 }
 
 /// The table's own copy of a key's name.
@@ -562,7 +602,7 @@ pub(crate) fn known_key(kind: &'static Kind, name: &str) -> Option<&'static str>
 pub(crate) fn no_leaf() -> Leaf {
     Leaf {
         retry: super::policy::once(),
-        timeout: super::policy::TIMEOUT_DEFAULT_MS,
+        timeout: crate::lang::limits::TIMEOUT_DEFAULT_MS,
         effect: crate::effect::Effect::Pure,
         on_uncertain: crate::graph::OnUncertain::Ask { deadline: None },
         key: None,

@@ -9,6 +9,7 @@ use super::Lower;
 use crate::lang::bundle::{resolve, unreadable};
 use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, names, nearest};
+use crate::lang::limits::TYPE_SCHEMA_BYTES_MAX;
 use crate::lang::source::Span;
 use crate::lang::tree::{Map, Node, Value};
 use crate::types::Type;
@@ -120,9 +121,6 @@ fn is_keyword(word: &str) -> bool {
         .any(|words| words.contains(&word))
 }
 
-/// Largest schema of one type, in bytes of JSON: named types are written out where they are used.
-pub const TYPE_SCHEMA_BYTES_MAX: usize = 1 << 20;
-
 impl Lower<'_> {
     /// A type in a place where a map is fields: `returns`, `form`, a signal.
     pub(crate) fn read_type(&mut self, flow: usize, node: &Node) -> Option<Type> {
@@ -158,6 +156,9 @@ impl Lower<'_> {
                     .hint("let a named type refer to itself, or use `any`"),
             );
             return None;
+        }
+        if is_plain(&schema) {
+            return Some(Type::known(schema));
         }
         match Type::from_schema(schema) {
             Ok(ty) => Some(ty),
@@ -236,9 +237,7 @@ impl Lower<'_> {
 
     fn check_default(&mut self, schema: &Json, default: &Json, node: &Node) {
         let span = node.get("default").map_or(node.span, |node| node.span);
-        let Ok(ty) = Type::from_schema(crate::types::lift_defs(schema.clone())) else {
-            return;
-        };
+        let ty = Type::known(crate::types::lift_defs(schema.clone()));
         if let Err(violations) = ty.takes(default) {
             let why = violations
                 .first()
@@ -388,11 +387,10 @@ impl Lower<'_> {
     fn schema_map(&mut self, flow: usize, map: &Map) -> Option<Json> {
         if let Some((word, entry)) = map.iter().find(|(word, _)| !is_keyword(word)) {
             let known = [SCHEMA_WORDS, LIST_WORDS, MAP_WORDS, OTHER_WORDS].concat();
+            let nested = "a map within fields is a JSON Schema; for nested fields name a type under `types:`";
             let hint = match nearest(word, known.iter().copied()) {
-                Some(near) if map.len() > 1 || near.len() == word.len() => format!("did you mean `{near}`?"),
-                Some(_) | None => {
-                    "a map within fields is a JSON Schema; for nested fields name a type under `types:`".to_owned()
-                }
+                Some(near) => format!("did you mean `{near}`? {nested}"),
+                None => nested.to_owned(),
             };
             self.problem(
                 Problem::new(
@@ -409,6 +407,7 @@ impl Lower<'_> {
         }
         let mut schema = JsonMap::new();
         for (word, entry) in map {
+            self.good_keyword(word, &entry.node)?;
             let value = self.keyword(flow, word, &entry.node)?;
             match (word.as_str(), value) {
                 ("type", Json::Object(named)) => schema.extend(named),
@@ -418,6 +417,45 @@ impl Lower<'_> {
             }
         }
         Some(Json::Object(schema))
+    }
+
+    /// Whether a keyword's value is of the kind that JSON Schema wants.
+    fn good_keyword(&mut self, word: &str, node: &Node) -> Option<()> {
+        let number = matches!(node.value, Value::Number(_));
+        let count = node.to_json().as_u64().is_some();
+        let (good, wanted) = match word {
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
+                (number, "a number")
+            }
+            "minLength" | "maxLength" | "minItems" | "maxItems" | "minContains" | "maxContains"
+            | "minProperties" | "maxProperties" => (count, "a whole number from 0"),
+            "enum" => (
+                node.list().is_some_and(|values| !values.is_empty()),
+                "a list of values",
+            ),
+            "required" => (
+                node.list()
+                    .is_some_and(|names| names.iter().all(|name| name.text().is_some())),
+                "a list of names",
+            ),
+            "pattern" | "format" | "title" | "description" | "contentEncoding"
+            | "contentMediaType" => (node.text().is_some(), "text"),
+            "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => {
+                (matches!(node.value, Value::Bool(_)), "`true` or `false`")
+            }
+            word if MAP_WORDS.contains(&word) => (node.map().is_some(), "a map of types"),
+            word if LIST_WORDS.contains(&word) => (
+                node.list().is_some_and(|types| !types.is_empty()),
+                "a list of types",
+            ),
+            _ => (true, ""),
+        };
+        if good {
+            return Some(());
+        }
+        let message = format!("`{word}` takes {wanted}, and this is {}", node.what());
+        self.problem(Problem::new(codes::BAD_TYPE, node.span, message));
+        None
     }
 
     fn keyword(&mut self, flow: usize, word: &str, node: &Node) -> Option<Json> {
@@ -470,7 +508,23 @@ impl Lower<'_> {
             schema.insert(word.clone(), entry.node.to_json());
         }
         schema.shift_remove("$schema");
-        Some(Json::Object(schema))
+        let span = map
+            .first()
+            .map_or(self.flows[flow].node.span, |(_, entry)| entry.key);
+        self.valid_schema(Json::Object(schema), span)
+    }
+
+    /// A schema that is taken as it stands has to be a valid one.
+    fn valid_schema(&mut self, schema: Json, span: Span) -> Option<Json> {
+        if let Err(why) = Type::from_schema(crate::types::lift_defs(schema.clone())) {
+            self.problem(Problem::new(
+                codes::BAD_TYPE,
+                span,
+                format!("this is no valid JSON Schema: {why}"),
+            ));
+            return None;
+        }
+        Some(schema)
     }
 
     /// `$ref: file.json`, `$ref: file.json#/part`.
@@ -514,8 +568,49 @@ impl Lower<'_> {
                 schema.insert(word.clone(), entry.node.to_json());
             }
         }
-        Some(schema)
+        self.valid_schema(schema, entry.node.span)
     }
+}
+
+/// Keywords whose values [`Lower::good_keyword`] and the readers of types know to be right.
+const PLAIN_WORDS: &[&str] = &[
+    "type",
+    "enum",
+    "const",
+    "properties",
+    "required",
+    "additionalProperties",
+    "items",
+    "anyOf",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "multipleOf",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "uniqueItems",
+    "default",
+    "title",
+    "description",
+    "examples",
+];
+
+/// Whether a schema holds nothing that only a validator can find wrong, such as a pattern. Compiling one takes longer than all else
+/// that is done for a step, so it is done where it tells something.
+fn is_plain(schema: &Json) -> bool {
+    let Json::Object(map) = schema else {
+        return schema.is_boolean();
+    };
+    map.iter()
+        .all(|(word, value)| match (word.as_str(), value) {
+            ("properties", Json::Object(fields)) => fields.values().all(is_plain),
+            ("anyOf", Json::Array(types)) => types.iter().all(is_plain),
+            ("items" | "additionalProperties", value) => is_plain(value),
+            (word, _) => PLAIN_WORDS.contains(&word),
+        })
 }
 
 /// Splits at `|` outside brackets.

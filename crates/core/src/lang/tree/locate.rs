@@ -15,6 +15,22 @@ pub(crate) fn locate(source: &str, node: &Node, range: std::ops::Range<usize>) -
     let Some(raw) = source.get(node.span.range()) else {
         return node.span;
     };
+    if let Some(start) = verbatim(raw, value, node.style) {
+        let base = node.span.start as usize + start;
+        let end = range
+            .end
+            .max(range.start + 1)
+            .min(value.len())
+            .max(range.start);
+        let end = (end..=value.len())
+            .find(|end| value.is_char_boundary(*end))
+            .unwrap_or(value.len());
+        return Span::new(
+            node.span.file,
+            base + range.start.min(value.len()),
+            base + end,
+        );
+    }
     let places = places(raw, node.style);
     let solid = || {
         value
@@ -37,6 +53,15 @@ pub(crate) fn locate(source: &str, node: &Node, range: std::ops::Range<usize>) -
         (None, Some(end)) => Span::new(node.span.file, base + end.1, base + end.1),
         (None, None) => node.span,
     }
+}
+
+/// Where the value stands in the raw scalar as it is, when it does: the usual case, one line without escapes.
+fn verbatim(raw: &str, value: &str, style: Style) -> Option<usize> {
+    let (start, end) = match style {
+        Style::Plain { .. } | Style::Tree | Style::Block => (0, raw.len()),
+        Style::Single | Style::Double => (1, raw.len().saturating_sub(1)),
+    };
+    (raw.get(start..end)? == value).then_some(start)
 }
 
 fn is_blank(c: char) -> bool {
@@ -141,7 +166,7 @@ mod tests {
         assert_eq!(mapped("k: |\n  one\n\n   two {{ b.c }}\n", "b.c"), "b.c@22");
         assert_eq!(
             mapped("k: >-\n  one\n  two\n\n  {{ b.c }}\n", "b.c"),
-            "b.c@25"
+            "b.c@24"
         );
         assert_eq!(mapped("k: one\n  two {{ b.c }}\n", "b.c"), "b.c@16");
         assert_eq!(mapped("{\"k\": \"\\ud83d\\ude00 b.c\"}", "b.c"), "b.c@20");

@@ -84,6 +84,19 @@ fn syntax(file: FileId, text: &str, at: usize, info: &str) -> Problem {
         Span::new(file, at, end),
         format!("this is not YAML: {info}"),
     );
+    if text[at..].trim().is_empty()
+        && let Some(place) = hidden_bracket(text)
+    {
+        let span = Span::new(
+            file,
+            place,
+            place + text[place..].lines().next().map_or(1, str::len),
+        );
+        let message =
+            "this is not YAML: a bracket is not closed, because ` #` starts a comment here";
+        return Problem::new(codes::SYNTAX, span, message)
+            .hint("quote the text that holds the `#`, or put the comment on a line of its own");
+    }
     let value = line.trim_start().trim_start_matches("- ");
     if line.trim_start().starts_with('\t') || line.starts_with('\t') {
         return problem.hint("indent with spaces, YAML takes no tabs");
@@ -105,6 +118,22 @@ fn syntax(file: FileId, text: &str, at: usize, info: &str) -> Problem {
         }
         Some(_) | None => problem,
     }
+}
+
+/// The last ` #` that hides a closing bracket from an open one on its line.
+fn hidden_bracket(text: &str) -> Option<usize> {
+    let mut offset = 0;
+    let mut found = None;
+    for line in text.split_inclusive('\n') {
+        if let Some(at) = line.find(" #")
+            && line[..at].contains(['{', '['])
+            && line[at..].contains(['}', ']'])
+        {
+            found = Some(offset + at + 1);
+        }
+        offset += line.len();
+    }
+    found
 }
 
 /// Nothing more can be read.
@@ -175,6 +204,9 @@ impl Builder<'_> {
     }
 
     fn decorated(&mut self, anchor: usize, tag: bool, start: usize) {
+        if anchor == 0 && !tag {
+            return;
+        }
         // The scalar's span starts after its anchor and tag: they are found in the text before it, on the same line.
         let line = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
         let find = |sign: char| {

@@ -432,6 +432,10 @@ impl Turning<'_> {
 
     /// A `once` that may or may not have happened. Comes before any rung of the ladder.
     fn uncertain(&mut self, node: Node, failure: Failure, stopped: Option<Stop>) {
+        if let Some(why @ (Stop::Cancelled | Stop::Returned)) = stopped {
+            // Whatever comes out of it, the step itself does not go on.
+            self.emit(Event::Stopping { node, why });
+        }
         let graph = self.state.graph.clone();
         let step = graph.step(self.state.node(node).step);
         match &step.leaf.on_uncertain {
@@ -508,7 +512,7 @@ impl Turning<'_> {
     /// An uncertain effect took place.
     pub(super) fn happened(&mut self, node: Node, output: Val) {
         self.arm(node, &output);
-        if self.is_stopping(node) || self.is_cut(node) {
+        if self.is_stopping(node) {
             self.succeed(node, Datum::Value(output));
         } else {
             self.accept(node, Datum::Value(output));
@@ -517,27 +521,13 @@ impl Turning<'_> {
 
     /// An uncertain effect did not take place. `again`: a person said to try again (or not to).
     pub(super) fn did_not_happen(&mut self, node: Node, failure: Failure, again: Option<bool>) {
-        if self.is_stopping(node) || self.is_cut(node) {
+        if self.is_stopping(node) {
             return self.settle(node, crate::event::Settled::Cancelled);
         }
         match again {
             Some(true) => self.try_attempt(node),
             Some(false) => self.ladder(node, failure, true),
             None => self.attempt_failed(node, failure, true, None),
-        }
-    }
-
-    /// True when the scope of a step was cut short while the step was uncertain.
-    fn is_cut(&self, node: Node) -> bool {
-        let mut at = self.state.node(node).parent;
-        loop {
-            if self.is_ending(at) {
-                return true;
-            }
-            if at == 0 {
-                return false;
-            }
-            at = self.state.node(at).parent;
         }
     }
 

@@ -28,6 +28,7 @@ use super::state::{Phase, Role, Slot, State, Task};
 use crate::effect::{ErrorClass, Failure};
 use crate::event::{Command, Datum, Event, Input, Node, Reject, Settled, Skip};
 use crate::expr::EvalError;
+use crate::port::without_marks;
 use crate::value::Val;
 
 /// Permits of queued leaves. Not part of the state: they live and die with the owner.
@@ -53,7 +54,7 @@ impl Turning<'_> {
     /// Decides one input whole.
     pub(super) fn run(&mut self, input: Input) -> Result<(), Reject> {
         match input {
-            Input::Start { input } => self.start(&input)?,
+            Input::Start { input } => self.start(&without_marks(input))?,
             Input::Finished { attempt, outcome } => self.finished(attempt, outcome),
             Input::Chunk {
                 attempt,
@@ -63,12 +64,12 @@ impl Turning<'_> {
             Input::Granted { attempt } => self.granted(attempt),
             Input::Denied { attempt, failure } => self.denied(attempt, failure),
             Input::Tick => self.tick(),
-            Input::Signal { name, value, id } => self.signal(name, &value, id)?,
+            Input::Signal { name, value, id } => self.signal(name, &without_marks(value), id)?,
             Input::Answer {
                 question,
                 value,
                 by,
-            } => self.answer(&question, value, by)?,
+            } => self.answer(&question, without_marks(value), by)?,
             Input::Edit { base, graph, note } => self.edit(base, graph, note)?,
             Input::Cancel { path, by } => self.cancel(path.as_deref(), by)?,
             Input::Recovered { epoch } => self.recover(epoch),

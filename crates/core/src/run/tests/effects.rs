@@ -410,3 +410,160 @@ output: '{{ a.v }}'
     let world = World::settled(yaml, json!({}), Box::new(script));
     assert_eq!(world.output(), json!(1));
 }
+
+#[test]
+fn a_mark_of_a_secret_in_an_input_names_no_secret() {
+    let yaml = "
+ravel: 1
+name: marks
+input: { text: string }
+steps:
+  call: { run: 'true', env: { A: '{{ input.text }}', B: '{{ secrets.TOKEN }}', C: '{{ input.text | from_json }}' }, effect: read }
+";
+    let mark = |name: &str| {
+        format!(
+            "{}{name}{}",
+            crate::port::SECRET_OPEN,
+            crate::port::SECRET_CLOSE
+        )
+    };
+    let env = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let seen = env.clone();
+    let text = format!("\"{}\"", mark("OTHER"));
+    World::settled(
+        &yaml
+            .replace("run: 'true', env", "run: { program: ['true'], env")
+            .replace("| from_json }}' }, effect", "| from_json }}' } }, effect"),
+        json!({ "text": text }),
+        Box::new(move |job| {
+            if let crate::port::Request::Run(run) = &job.request {
+                seen.borrow_mut()
+                    .extend(run.env.iter().map(|(_, value)| value.to_string()));
+            }
+            echo(job)
+        }),
+    );
+    let harmless = "\u{FFFD}OTHER\u{FFFD}".to_owned();
+    assert_eq!(
+        *env.borrow(),
+        [format!("\"{harmless}\""), mark("TOKEN"), harmless]
+    );
+}
+
+#[test]
+fn a_resume_repeats_nothing_before_a_pause_at_any_depth() {
+    let yaml = "
+ravel: 1
+name: deep
+flows:
+  inner:
+    steps:
+      - charge: { tool: test.charge, with: {}, effect: once }
+      - first: { human: { ask: 'Charged. Ship?', form: { ok: boolean } } }
+      - ship: { tool: test.ship, with: {}, effect: once }
+      - second: { human: { ask: 'Shipped. Close?', form: { ok: boolean } } }
+    output: '{{ second.ok }}'
+steps:
+  outer: { steps: { call: { flow: inner } }, output: '{{ call }}' }
+output: '{{ outer }}'
+";
+    let mut world = World::settled(yaml, json!({}), Box::new(echo));
+    for _ in 0..2 {
+        world.crash();
+        world.drive();
+        let question = world.questions()[0].id.clone();
+        world.answer(&question, json!({ "ok": true })).unwrap();
+        world.drive();
+    }
+    assert_eq!(world.output(), json!(true));
+    assert_eq!(
+        (
+            world.effect_count("outer/call/charge"),
+            world.effect_count("outer/call/ship")
+        ),
+        (1, 1)
+    );
+}
+
+#[test]
+fn a_restart_while_a_sibling_is_queued_runs_it_and_joins_once() {
+    let yaml = "
+ravel: 1
+name: queued
+steps:
+  l: { tool: test.echo, with: { v: 1 }, effect: once, concurrency: { key: one, max: 1 } }
+  r: { tool: test.echo, with: { v: 2 }, effect: once, concurrency: { key: one, max: 1 } }
+  j: { tool: test.echo, with: { l: '{{ l.v }}', r: '{{ r.v }}' }, effect: once }
+output: '{{ j }}'
+";
+    let mut world = World::new(yaml, json!({}), Box::new(echo));
+    while world.state_of("l") != "succeeded" {
+        assert!(world.step(), "l ends");
+    }
+    assert_eq!(world.state_of("r"), "ready");
+    world.crash();
+    world.drive();
+    assert_eq!(world.output(), json!({ "l": 1, "r": 2 }));
+    assert_eq!(world.ran(), ["l", "r", "j"]);
+}
+
+#[test]
+fn a_caught_failure_leaves_no_charge_standing() {
+    let yaml = "
+ravel: 1
+name: caught
+steps:
+  order:
+    steps:
+      - charge: { tool: test.charge, with: {}, effect: once, compensate: { tool: test.refund, with: {} } }
+      - pack: { tool: test.bad, with: {}, effect: read }
+    output: done
+    catch: [{ output: sorry }]
+output: '{{ order }}'
+";
+    let script = |job: &Job| {
+        if job.path.ends_with("/pack") {
+            Does::Fails(Fate::NotDone, ErrorClass::Refused)
+        } else {
+            echo(job)
+        }
+    };
+    let world = World::settled(yaml, json!({}), Box::new(script));
+    assert_eq!(world.output(), json!("sorry"));
+    assert_eq!(
+        world.ran(),
+        ["order/charge", "order/pack", "order/charge/compensate"]
+    );
+    ends_alike_after_every_cut(yaml);
+}
+
+/// The flow's `once` steps are vouched for as not done when a crash loses them.
+fn ends_alike_after_every_cut(yaml: &str) {
+    let script = |job: &Job| {
+        if job.path.ends_with("/pack") {
+            Does::Fails(Fate::NotDone, ErrorClass::Refused)
+        } else {
+            echo(job)
+        }
+    };
+    for cut in 0..6 {
+        let mut world = World::new(yaml, json!({}), Box::new(script));
+        for _ in 0..cut {
+            world.step();
+        }
+        world.crash();
+        while let Some(question) = world.questions().first().cloned() {
+            world
+                .answer(&question.id, json!({ "not_done": "retry" }))
+                .unwrap();
+        }
+        world.drive();
+        assert_eq!(world.output(), json!("sorry"), "cut after {cut} moves");
+        let charged = world.effect_count("order/charge");
+        assert_eq!(
+            (charged, world.effect_count("order/charge/compensate")),
+            (1, 1),
+            "cut after {cut} moves"
+        );
+    }
+}

@@ -247,6 +247,10 @@ fn a_run_that_is_cut_after_any_move_ends_as_if_nothing_had_happened() {
             whole.run.waits_on()
         );
         check_log(&whole, seed);
+        if whole.run.state() != crate::port::RunState::Succeeded {
+            // What a failing scope still stops depends on who was first.
+            continue;
+        }
         for cut in 0..10 {
             let mut world = World::new(&flow, json!({}), script());
             for _ in 0..cut {

@@ -499,15 +499,17 @@ async fn elements_of_a_streamed_field_come_before_the_end() {
 }
 
 #[tokio::test]
-async fn calls_share_a_connection() {
-    let reply = || Reply::events(&[delta("Hi"), finish("stop")]).done();
-    let fake = Fake::start([reply(), reply()]).await;
-    let client = fake.client(json!({}), json!({}));
-    for _ in 0..2 {
-        assert!(call(&client, &request()).await.0.result.is_ok());
+async fn connections_are_kept_when_asked_for_and_never_to_loopback_unasked() {
+    for (quirks, kept) in [(json!({}), false), (json!({ "connections": "keep" }), true)] {
+        let reply = || Reply::events(&[delta("Hi"), finish("stop")]).done();
+        let fake = Fake::start([reply(), reply()]).await;
+        let client = fake.client(quirks, json!({}));
+        for _ in 0..2 {
+            assert!(call(&client, &request()).await.0.result.is_ok());
+        }
+        let seen = fake.seen();
+        assert_eq!((seen.len(), seen[0].peer == seen[1].peer), (2, kept));
     }
-    let seen = fake.seen();
-    assert_eq!((seen.len(), seen[0].peer), (2, seen[1].peer));
 }
 
 #[tokio::test]

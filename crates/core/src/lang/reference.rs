@@ -1,0 +1,177 @@
+//! The reference of the language, made from the tables that the parser reads its keys from.
+
+use std::fmt::Write;
+
+use super::codes;
+use super::keys::{self, Kind, Table, Takes};
+use super::lower::RESERVED;
+use crate::effect::ErrorClass;
+
+/// The language reference in Markdown.
+pub fn language() -> String {
+    let mut out = String::from(
+        "# The language\n\nThis page is made from the tables that the parser uses. `ravel schema` prints the same as JSON Schema, for editors.\n\n",
+    );
+    section(&mut out, 2, "A flow", &keys::FLOW, None);
+    out.push_str("## Keys of every step\n\n");
+    section(&mut out, 3, "Any step", &keys::ANY, None);
+    section(&mut out, 3, "Leaves", &keys::LEAF, None);
+    section(&mut out, 3, "Scopes", &keys::SCOPE, None);
+    out.push_str("## Kinds of steps\n\nA step has the key of one kind.\n\n");
+    for kind in keys::KINDS {
+        kind_section(&mut out, kind);
+    }
+    out.push_str("## Parts\n\nMaps below keys.\n\n");
+    let of_step = |table: &&Table| {
+        [&keys::FLOW, &keys::ANY, &keys::LEAF, &keys::SCOPE]
+            .iter()
+            .any(|known| std::ptr::eq(*known, *table))
+            || keys::KINDS
+                .iter()
+                .any(|kind| std::ptr::eq(kind.table, *table))
+    };
+    for table in keys::tables().into_iter().filter(|table| !of_step(table)) {
+        section(&mut out, 3, &format!("`{}`", table.name), table, None);
+    }
+    names_section(&mut out);
+    out
+}
+
+/// One kind of step in Markdown, for `ravel explain KIND`.
+pub fn kind(name: &str) -> Option<String> {
+    let kind = keys::KINDS.iter().find(|kind| kind.name == name)?;
+    let mut out = String::new();
+    kind_section(&mut out, kind);
+    let common = if kind.leaf { &keys::LEAF } else { &keys::SCOPE };
+    section(
+        &mut out,
+        4,
+        if kind.leaf {
+            "Keys of leaves"
+        } else {
+            "Keys of scopes"
+        },
+        common,
+        None,
+    );
+    section(&mut out, 4, "Keys of any step", &keys::ANY, None);
+    Some(out)
+}
+
+/// Names of the kinds of steps.
+pub fn kinds() -> impl Iterator<Item = &'static str> {
+    keys::KINDS.iter().map(|kind| kind.name)
+}
+
+/// The codes of diagnostics in Markdown, page after page.
+pub fn errors() -> String {
+    let mut out = String::from(
+        "# Errors of the checker\n\nEach has its own page: `ravel explain RV0102`.\n\n| code | what |\n|---|---|\n",
+    );
+    for entry in codes::TABLE {
+        let _ = writeln!(out, "| [{0}](#{0}) | {1} |", entry.code, entry.title);
+    }
+    for entry in codes::TABLE {
+        let page = entry
+            .page
+            .replacen("# ", "## ", 1)
+            .replace("\n## ", "\n### ");
+        let page = page.replacen("### ", "## ", usize::from(page.starts_with("### ")));
+        let _ = write!(out, "\n<a id=\"{}\"></a>\n\n{page}", entry.code);
+    }
+    out
+}
+
+fn kind_section(out: &mut String, kind: &Kind) {
+    let title = format!("`{}`", kind.name);
+    let note = (!kind.available).then_some("Not available in this version.");
+    section(out, 3, &title, kind.table, note);
+    let _ = write!(out, "```yaml\nmy_step: {}\n```\n\n", kind.example);
+}
+
+fn section(out: &mut String, level: usize, title: &str, table: &Table, note: Option<&str>) {
+    let _ = write!(out, "{} {title}\n\n{}\n\n", "#".repeat(level), table.doc);
+    if let Some(note) = note {
+        let _ = write!(out, "{note}\n\n");
+    }
+    out.push_str("| key | takes | what for | example |\n|---|---|---|---|\n");
+    for key in table.keys {
+        let required = if table.required.contains(&key.name) {
+            " (required)"
+        } else {
+            ""
+        };
+        let cell = |text: &str| text.replace('|', "\\|");
+        let _ = writeln!(
+            out,
+            "| `{}`{required} | {} | {} | `{}` |",
+            key.name,
+            cell(&takes(key.takes)),
+            cell(key.doc),
+            cell(key.example)
+        );
+    }
+    out.push('\n');
+}
+
+fn names_section(out: &mut String) {
+    let reserved: Vec<String> = RESERVED.iter().map(|word| format!("`{word}`")).collect();
+    let _ = write!(
+        out,
+        "## Names\n\nWords that no step or item may be called: {}.\n\n",
+        reserved.join(", ")
+    );
+    let classes: Vec<String> = ErrorClass::ALL
+        .iter()
+        .map(|class| format!("`{class}`"))
+        .collect();
+    let _ = write!(out, "## Error classes\n\n{}.\n", classes.join(", "));
+}
+
+fn takes(what: Takes) -> String {
+    match what {
+        Takes::Text => "text with `{{ }}`, or `{file, with}`".to_owned(),
+        Takes::Plain => "text".to_owned(),
+        Takes::Condition => "a condition".to_owned(),
+        Takes::Expression => "an expression".to_owned(),
+        Takes::Value => "a value with `{{ }}`".to_owned(),
+        Takes::Values => "names to values".to_owned(),
+        Takes::Name => "a name".to_owned(),
+        Takes::Names => "a name, or a list of names".to_owned(),
+        Takes::Texts => "text, or a list of texts".to_owned(),
+        Takes::PlainMap => "names to texts".to_owned(),
+        Takes::Integer { min, max: i64::MAX } => format!("a whole number from {min}"),
+        Takes::Integer { min, max } => format!("a whole number from {min} to {max}"),
+        Takes::Number { min, max } => format!("a number from {min} to {max}"),
+        Takes::Boolean => "`true` or `false`".to_owned(),
+        Takes::Duration => "a duration".to_owned(),
+        Takes::DurationRange => "two durations".to_owned(),
+        Takes::Count => "a count".to_owned(),
+        Takes::Bytes => "a size".to_owned(),
+        Takes::Tolerance => "a share, or a number".to_owned(),
+        Takes::Choice(words) => words
+            .iter()
+            .map(|word| format!("`{word}`"))
+            .collect::<Vec<_>>()
+            .join(", "),
+        Takes::Errors => "error classes".to_owned(),
+        Takes::ExitCodes => "exit codes".to_owned(),
+        Takes::Type => "a type".to_owned(),
+        Takes::Fields => "fields with their types".to_owned(),
+        Takes::Types => "names to types".to_owned(),
+        Takes::Steps => "steps: a map, or a list".to_owned(),
+        Takes::StepMap => "a map of steps".to_owned(),
+        Takes::Step => "a step".to_owned(),
+        Takes::Cases => "values to steps".to_owned(),
+        Takes::Flows => "names to paths or flows".to_owned(),
+        Takes::Map(table) => format!("the keys of `{}`", table.name),
+        Takes::Maps(table) => format!("a list of `{}`", table.name),
+        Takes::Either(choices) => {
+            let mut words: Vec<String> = choices.iter().map(|choice| takes(*choice)).collect();
+            words.dedup();
+            words.join("; or ")
+        }
+        Takes::Defaults => "kinds to their keys".to_owned(),
+        Takes::Any => "see the text".to_owned(),
+    }
+}

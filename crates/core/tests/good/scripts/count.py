@@ -1,0 +1,1 @@
+print("{{ not a template in a file }}", {"n": len(args["mood"])})

@@ -134,89 +134,81 @@ impl Run {
     /// What the run waits for. Never empty for a live run.
     #[must_use]
     pub fn waits_on(&self) -> Vec<Wait> {
-        let state = &self.state;
-        let mut waits = Vec::new();
-        for node in &state.flights {
-            let Some(flight) = state
-                .node(*node)
-                .extra
-                .as_ref()
-                .and_then(|extra| extra.flight.as_ref())
-            else {
-                continue;
-            };
-            let until = match flight.stopping {
-                Some((_, since)) => since.saturating_add(state.terms.limits.stop_grace_ms),
-                None => flight.until,
-            };
-            waits.push(Wait::Attempt {
-                path: state.path(*node),
-                number: flight.number,
-                until,
-            });
-        }
-        for node in &state.queued {
-            let path = state.path(*node);
-            waits.push(if self.permits.get(node) == Some(&Permit::Wished) {
-                Wait::Permit {
-                    path,
-                    keys: self.permit_keys(*node),
-                }
-            } else {
-                Wait::Budget { path }
-            });
-        }
-        for (id, open) in &state.questions {
-            waits.push(Wait::Person {
-                path: state.path(open.node),
-                question: id.clone(),
-                ask: open.ask.clone(),
-                topic: open.topic,
-                until: open.until,
-            });
-        }
-        self.timed_waits(&mut waits);
-        waits
+        self.waits().collect()
     }
 
-    fn timed_waits(&self, waits: &mut Vec<Wait>) {
+    /// The same, made as far as it is asked for: a summary of a wide run needs only the first.
+    fn waits(&self) -> impl Iterator<Item = Wait> + '_ {
         let state = &self.state;
-        for (at, node, timer) in &state.timers {
-            let why = match timer {
-                Timer::Wait
-                    if state
-                        .node(*node)
-                        .extra
-                        .as_ref()
-                        .is_some_and(|extra| extra.wait_signal.is_some()) =>
-                {
-                    continue;
-                }
-                Timer::Wait => "wait",
-                Timer::Retry => "retry",
-                Timer::Deadline => "deadline",
-                Timer::Timeout | Timer::Grace | Timer::Question | Timer::Budget => continue,
-            };
-            waits.push(Wait::Time {
+        let attempts = state
+            .flights
+            .iter()
+            .filter_map(|node| self.attempt_wait(*node));
+        let queued = state.queued.iter().map(|node| {
+            let path = state.path(*node);
+            if self.permits.get(node) == Some(&Permit::Wished) {
+                let keys = self.permit_keys(*node);
+                Wait::Permit { path, keys }
+            } else {
+                Wait::Budget { path }
+            }
+        });
+        let people = state.questions.iter().map(|(id, open)| Wait::Person {
+            path: state.path(open.node),
+            question: id.clone(),
+            ask: open.ask.clone(),
+            topic: open.topic,
+            until: open.until,
+        });
+        let timed = state
+            .timers
+            .iter()
+            .filter_map(|(at, node, timer)| self.timed_wait(*at, *node, *timer));
+        let signals = state.waiting.iter().flat_map(|(name, queue)| {
+            queue.iter().map(|node| Wait::Signal {
                 path: state.path(*node),
-                until: *at,
-                why,
-            });
-        }
-        for (name, queue) in &state.waiting {
-            for node in queue {
-                let until = state
+                name: name.clone(),
+                until: state
                     .node(*node)
                     .extra
                     .as_ref()
-                    .and_then(|extra| extra.wait_until);
-                waits.push(Wait::Signal {
-                    path: state.path(*node),
-                    name: name.clone(),
-                    until,
-                });
-            }
-        }
+                    .and_then(|extra| extra.wait_until),
+            })
+        });
+        attempts
+            .chain(queued)
+            .chain(people)
+            .chain(timed)
+            .chain(signals)
+    }
+
+    fn attempt_wait(&self, node: Node) -> Option<Wait> {
+        let flight = self.state.node(node).extra.as_ref()?.flight.as_ref()?;
+        let until = match flight.stopping {
+            Some((_, since)) => since.saturating_add(self.state.terms.limits.stop_grace_ms),
+            None => flight.until,
+        };
+        Some(Wait::Attempt {
+            path: self.state.path(node),
+            number: flight.number,
+            until,
+        })
+    }
+
+    fn timed_wait(&self, until: Millis, node: Node, timer: Timer) -> Option<Wait> {
+        let why = match timer {
+            Timer::Wait => "wait",
+            Timer::Retry => "retry",
+            Timer::Deadline => "deadline",
+            Timer::Timeout | Timer::Grace | Timer::Question | Timer::Budget => return None,
+        };
+        let extra = self.state.node(node).extra.as_ref();
+        let signal = timer == Timer::Wait && extra.is_some_and(|extra| extra.wait_signal.is_some());
+        (!signal).then(|| Wait::Time {
+            path: self.state.path(node),
+            until,
+            why,
+        })
     }
 
     fn permit_keys(&self, node: Node) -> Vec<Arc<str>> {
@@ -270,10 +262,10 @@ impl Run {
     /// What a store lists about the run.
     #[must_use]
     pub fn summary(&self) -> Summary {
-        let waits = if self.is_final() {
-            Vec::new()
+        let most = if self.is_final() {
+            0
         } else {
-            self.waits_on()
+            SUMMARY_WAITS_MAX
         };
         Summary {
             run: self.state.id.clone(),
@@ -288,11 +280,7 @@ impl Run {
             error: self.error().cloned(),
             start_key: None,
             forked_from: self.state.forked_from.clone(),
-            waits: waits
-                .iter()
-                .take(SUMMARY_WAITS_MAX)
-                .map(wait_value)
-                .collect(),
+            waits: self.waits().take(most).map(wait_value).collect(),
             uncompensated: self.uncompensated(),
         }
     }
@@ -322,9 +310,9 @@ impl Run {
 }
 
 /// Waits that a summary shows; a wide fan-out has more, and `Run::waits_on` has them all.
-const SUMMARY_WAITS_MAX: usize = 100;
+const SUMMARY_WAITS_MAX: usize = 20;
 
-fn wait_value(wait: &Wait) -> Val {
+fn wait_value(wait: Wait) -> Val {
     serde_json::to_value(wait)
         .expect("waits are plain data")
         .into()

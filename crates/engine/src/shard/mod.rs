@@ -464,6 +464,13 @@ impl Shard {
 
     /// Tells a caller when everything that the run did so far is on disk: at once when it is.
     fn tell(&mut self, key: RunKey, told: Told, out: &mut Vec<Out>) {
+        if self.tenant(key.slot) != Some(key) {
+            // The run broke over it, and is gone: whoever it was told to has been told so.
+            if let Told::Reply(..) = told {
+                out.push(answer(told, &Arc::from("")));
+            }
+            return;
+        }
         match self.place(key) {
             Place::Live(live) => {
                 if live.pending.turns.is_empty() && live.committing.turns.is_empty() {

@@ -116,14 +116,18 @@ impl Shard {
             .into_iter()
             .partition(|(sender, _, _)| matches!(sender, Sender::Row(_)));
         let rows = with_rows_seen(rows, letters);
+        if let Some(live) = self.live_mut(key) {
+            live.last_row = rows.iter().map(|letter| letter.row).max().unwrap_or(0);
+            live.pending
+                .told
+                .extend(waking.resumed.into_iter().map(Told::Run));
+        }
         if claimed {
             self.recover(now, key, rows, out);
         } else {
             self.rejoin(now, key, rows, out);
         }
-        for ticket in waking.resumed {
-            self.tell(key, Told::Run(ticket), out);
-        }
+        self.tell_if_nothing_waits(key, out);
         for (sender, _, wish) in local {
             self.take_in(now, key, sender, wish, out);
         }
@@ -131,6 +135,19 @@ impl Shard {
             self.begin_pause(now, key, Sender::Caller(ticket), out);
         }
         self.rest_if_quiet(now, key);
+    }
+
+    /// Nothing had to be recorded: whoever waits for the run to be here is told now.
+    fn tell_if_nothing_waits(&mut self, key: RunKey, out: &mut Vec<Out>) {
+        let Some(live) = self
+            .live_mut(key)
+            .filter(|live| live.pending.turns.is_empty())
+        else {
+            return;
+        };
+        for told in std::mem::take(&mut live.pending.told) {
+            self.tell(key, told, out);
+        }
     }
 
     /// A run that was over already has nothing to resume.
@@ -258,7 +275,6 @@ impl Shard {
         let Some(live) = self.live_mut(key) else {
             return;
         };
-        live.last_row = live.last_row.max(row);
         let reply = match handle(&mut live.run, at, *input) {
             Ok(handled) => {
                 let turn = live.run.last_turn();

@@ -37,7 +37,15 @@ impl Shard {
         }
         let most = self.limits.waking_messages;
         match self.place(key) {
-            Place::Live(_) => self.take_in(now, key, from, wish, out),
+            Place::Live(live) => {
+                if let Sender::Row(row) = from {
+                    if row <= live.last_row {
+                        return;
+                    }
+                    live.last_row = row;
+                }
+                self.take_in(now, key, from, wish, out);
+            }
             Place::Waking(waking) if waking.letters.len() < Limits::count(most) => {
                 waking.letters.push((from, at, wish));
             }
@@ -64,15 +72,6 @@ impl Shard {
         wish: Wish,
         out: &mut Vec<Out>,
     ) {
-        let Some(live) = self.live_mut(key) else {
-            return;
-        };
-        if let Sender::Row(row) = from {
-            if row <= live.last_row {
-                return;
-            }
-            live.last_row = row;
-        }
         let reply = match wish {
             Wish::Pause => {
                 self.begin_pause(now, key, from, out);

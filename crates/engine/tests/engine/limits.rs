@@ -136,3 +136,27 @@ fn an_equal_request_is_answered_from_the_cache_while_it_is_good() {
     process.ended(&run).unwrap();
     assert_eq!(rig.world.paths().len(), 2);
 }
+
+#[test]
+fn a_permit_of_a_run_that_is_over_goes_to_whoever_waits() {
+    use ravel_core::port_store::Message;
+    let rig = Rig::new(|_| Does::Waits);
+    let flow = flow(&wide(1));
+    let mut process = rig.engine();
+    let first = process.start(rig.request(&flow, json!({ "items": [1, 2] })));
+    let second = process.start(rig.request(&flow, json!({ "items": [3] })));
+    assert_eq!(rig.world.open(), ["all[0]/call"]);
+    let cancel = Message::Cancel {
+        path: None,
+        by: None,
+    };
+    process.post(&first, cancel).unwrap();
+    assert_eq!(process.ended(&first).unwrap().state.name(), "cancelled");
+    assert_eq!(rig.world.open(), ["all[0]/call"], "the second run's");
+    rig.world.finish("all[0]/call", json!({ "path": "x" }));
+    process.drive();
+    assert_eq!(
+        process.ended(&second).unwrap().output,
+        Some(json!(["x"]).into())
+    );
+}

@@ -3,7 +3,7 @@
 use ravel_core::port_store::{Listing, Message, Reply};
 use serde_json::json;
 
-use super::support::{Rig, T0, echo, flow};
+use super::support::{Rig, T0, echo, flow, lock};
 
 const WAITING: &str = "
 ravel: 1
@@ -120,4 +120,44 @@ fn a_run_with_an_attempt_under_way_is_not_parked() {
     rig.clock.advance(2 * rig.limits.park_after_ms);
     process.drive();
     assert_eq!(process.driver.status().counters.live, 1);
+}
+
+#[test]
+fn every_live_run_has_something_that_will_move_it_also_after_a_restart() {
+    let flows = [
+        WAITING,
+        "ravel: 1\nname: q\nsteps:\n  q: { human: { ask: 'well?', form: { ok: boolean }, deadline: 1h, on_deadline: fail } }\n",
+        "ravel: 1\nname: s\nsignals: { go: { n: integer } }\nsteps:\n  s: { wait: { signal: go, deadline: 1h, on_deadline: fail } }\n",
+        "ravel: 1\nname: t\nsteps:\n  t: { tool: t.hang, with: {}, effect: read, timeout: 1h, retry: { attempts: 1 } }\n",
+        "ravel: 1\nname: d\ndeadline: 1h\nsteps:\n  d: { tool: t.hang, with: {}, effect: read }\n",
+    ];
+    for yaml in flows {
+        let rig = Rig::new(|job| {
+            if job.path.starts_with(['t', 'd']) {
+                super::support::Does::Waits
+            } else {
+                echo(job)
+            }
+        });
+        let mut process = rig.engine();
+        let run = process.start(rig.request(&flow(yaml), json!({})));
+        let waker = process.driver.next_wake();
+        assert!(
+            waker.is_some_and(|at| at > T0),
+            "nothing will move this run: {yaml}"
+        );
+        drop(process);
+        lock(&rig.world.state).open.clear();
+        let mut process = rig.engine();
+        process.resume(&run).unwrap();
+        // Each time something may become due the clock goes there; it must end within a few steps.
+        for _ in 0..20 {
+            let Some(at) = process.driver.next_wake() else {
+                break;
+            };
+            rig.clock.set(at);
+            process.drive();
+        }
+        assert!(process.ended(&run).is_ok(), "the run is stuck: {yaml}");
+    }
 }

@@ -198,3 +198,35 @@ fn a_cancel_for_a_run_that_nobody_owns_waits_for_whoever_resumes_it() {
     process.resume(&run).unwrap();
     assert_eq!(process.ended(&run).unwrap().state.name(), "cancelled");
 }
+
+#[test]
+fn messages_that_came_while_nobody_was_there_are_taken_in_order_of_their_time() {
+    let rig = Rig::new(echo);
+    let (process, run) = asking(&rig);
+    drop(process);
+    let one = question(&rig, &run, "one");
+    // Written in this order, sent in the other: the earlier one counts.
+    let later = rig
+        .memory
+        .post(&run, T0 + 2_000, &answer(&one, json!({ "ok": false })))
+        .unwrap();
+    let earlier = rig
+        .memory
+        .post(&run, T0 + 1_000, &answer(&one, json!({ "ok": true })))
+        .unwrap();
+    rig.clock.advance(10_000);
+    let mut process = rig.engine();
+    process.resume(&run).unwrap();
+    assert!(matches!(
+        rig.memory.reply(earlier).unwrap(),
+        Some(Reply::Accepted { .. })
+    ));
+    assert!(matches!(
+        rig.memory.reply(later).unwrap(),
+        Some(Reply::Rejected { .. })
+    ));
+    assert_eq!(
+        rig.outcome(&run).1["one"].1,
+        Some(json!({ "ok": true }).into())
+    );
+}

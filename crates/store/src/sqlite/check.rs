@@ -35,8 +35,12 @@ impl Log for Sqlite {
 
     fn put_bundle(&self, hash: &str, json: &str) -> Result<(), Error> {
         self.write(|writer| {
+            // Every start of a run puts its graph: only the first one writes.
+            if writer.has_bundle(hash, json)? {
+                return Ok(());
+            }
             writer.transaction("keeping a graph", |conn, notes| {
-                notes.put_bundle(conn, hash, json)
+                notes.tools.put_bundle(conn, hash, json)
             })
         })
     }

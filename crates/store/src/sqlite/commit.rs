@@ -1,27 +1,21 @@
 //! Writing: one batch, one transaction, one fsync.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use ravel_core::effect::Millis;
-use ravel_core::event::Turn;
 use ravel_core::port::{RunState, Summary};
-use ravel_core::port_store::{Batch, Error, Owner, RunCommit};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use ravel_core::port_store::{Batch, Error, RunCommit};
+use rusqlite::{CachedStatement, Connection, params};
 
-use super::blob::{Recent, Vault};
 use super::error::ResultExt;
-use super::read::{self, ForkPoint};
-use super::rows::{ask, insert_bundle, insert_start_key, json, put_head, settle};
-use super::{Options, int, uint, unknown_run};
-use crate::chain::{Link, Linker, START};
-use crate::rules::{contiguous, graphs, run_over};
-use crate::text::{Cut, Encoder};
+use super::rows::{ask, json, settle};
+use super::tools::{Known, Tools};
+use super::{Options, int};
+use crate::rules::{contiguous, run_over};
 
 /// Runs whose last turn is kept in memory. More are read again when they go on.
-const KNOWN_MAX: usize = 4_096;
-/// Bundles remembered until their runs begin.
-const BUNDLES_MAX: usize = 256;
+const KNOWN_MAX: usize = 16_384;
 
 /// The connection that writes.
 #[derive(Debug)]
@@ -30,52 +24,26 @@ pub(super) struct Writer {
     notes: Notes,
 }
 
-/// What the writing connection knows, and its buffers.
+/// What the writing connection knows.
 #[derive(Debug)]
 pub(super) struct Notes {
     known: HashMap<Arc<str>, Known>,
-    owners: HashMap<Arc<str>, i64>,
-    /// Bundles put through this handle: put again if retention of another process took one before its run began.
-    bundles: HashMap<Arc<str>, Arc<str>>,
     /// `data_version` at the last commit: `known` holds while it stays.
     version: i64,
-    encoder: Encoder,
-    linker: Linker,
-    body: Vec<u8>,
-    cuts: Vec<Cut>,
-    vault: Vault,
-}
-
-/// What the next commit of a run needs.
-#[derive(Debug)]
-pub(super) struct Known {
-    pub(super) key: i64,
-    pub(super) last: u64,
-    pub(super) hash: Link,
-    pub(super) owner: Option<Owner>,
-    pub(super) owner_key: Option<i64>,
-    /// State and wake-up as stored: what the indexes are made of. None while there is no such row.
-    place: Option<(RunState, Option<Millis>)>,
-    flow: Arc<str>,
-    graph: Arc<str>,
-    has_detail: bool,
-    recent: Vec<Recent>,
+    pub(super) tools: Tools,
 }
 
 impl Writer {
     pub(super) fn new(conn: Connection, options: &Options) -> Self {
-        let notes = Notes {
-            known: HashMap::new(),
-            owners: HashMap::new(),
-            bundles: HashMap::new(),
-            version: 0,
-            encoder: Encoder::new(options.inline_bytes_max),
-            linker: Linker::default(),
-            body: Vec::new(),
-            cuts: Vec::new(),
-            vault: Vault::new(options.recent_bytes_max),
-        };
-        Self { conn, notes }
+        let tools = Tools::new(options);
+        Self {
+            conn,
+            notes: Notes {
+                known: HashMap::new(),
+                version: 0,
+                tools,
+            },
+        }
     }
 
     /// Runs `f` in one transaction: all of it, or nothing.
@@ -110,9 +78,21 @@ impl Writer {
             for commit in &batch.runs {
                 self.notes.known.remove(&commit.run);
             }
-            self.notes.owners.clear();
+            self.notes.tools.forget();
         }
         done
+    }
+
+    /// True when a bundle is stored; it is remembered as if it were put.
+    pub(super) fn has_bundle(&mut self, hash: &str, text: &str) -> Result<bool, Error> {
+        let sql = "SELECT 1 FROM bundle WHERE hash = ?";
+        let there = cached(&self.conn, sql)?
+            .exists([hash])
+            .context("looking for a graph")?;
+        if there {
+            self.notes.tools.remember_bundle(hash, text);
+        }
+        Ok(there)
     }
 
     /// Forgets everything that was read.
@@ -133,14 +113,14 @@ impl<'c> Hot<'c> {
             append: cached(conn, "INSERT INTO turn(run, first, last, hash, body) VALUES (?, ?, ?, ?, ?)")?,
             head: cached(
                 conn,
-                "UPDATE head SET last = ?, updated = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?,
+                "UPDATE head SET last = ?, updated = ?, wake_at = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?,
                  cost_microusd = ?, waits = ? WHERE run = ?",
             )?,
         })
     }
 
     /// Adds a row of turns, `first` to the last one known.
-    fn append(&mut self, known: &Known, first: u64, body: &[u8]) -> Result<(), Error> {
+    pub(super) fn append(&mut self, known: &Known, first: u64, body: &[u8]) -> Result<(), Error> {
         let what = "appending turns";
         let body = std::str::from_utf8(body).map_err(|_| Error::Damaged {
             what: format!("{what}: they are not text"),
@@ -157,12 +137,18 @@ impl<'c> Hot<'c> {
         Ok(())
     }
 
-    fn head(&mut self, known: &Known, summary: &Summary, waits: Option<&str>) -> Result<(), Error> {
+    pub(super) fn head(
+        &mut self,
+        known: &Known,
+        summary: &Summary,
+        waits: Option<&str>,
+    ) -> Result<(), Error> {
         let usage = &summary.usage;
         self.head
             .execute((
                 int(known.last),
                 int(summary.updated),
+                summary.wake_at.map(int),
                 int(usage.input_tokens),
                 int(usage.cached_tokens),
                 int(usage.output_tokens),
@@ -184,7 +170,11 @@ impl Notes {
             self.forget();
         }
         if self.known.len() > KNOWN_MAX {
-            self.known.clear();
+            self.known
+                .retain(|_, known| known.state.is_some_and(|state| state != RunState::Waiting));
+            if self.known.len() > KNOWN_MAX {
+                self.known.clear();
+            }
         }
         Ok(())
     }
@@ -192,7 +182,7 @@ impl Notes {
     /// Forgets everything that was read.
     pub(super) fn forget(&mut self) {
         self.known.clear();
-        self.owners.clear();
+        self.tools.forget();
     }
 
     /// Forgets one run.
@@ -206,19 +196,26 @@ impl Notes {
         hot: &mut Hot<'_>,
         commit: &RunCommit,
     ) -> Result<(), Error> {
-        let mut known = if commit.create {
-            self.create(conn, commit)?
+        let Self { known: all, tools, .. } = self;
+        let known = if commit.create {
+            let created = tools.create(conn, commit)?;
+            all.entry(commit.run.clone())
+                .insert_entry(created)
+                .into_mut()
         } else {
-            self.known(conn, commit)?
+            match all.entry(commit.run.clone()) {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => entry.insert(tools.known(conn, commit)?),
+            }
         };
-        if !commit.create && known.owner.as_ref() != Some(&commit.owner) {
+        if known.owner.as_ref() != Some(&commit.owner) {
             return Err(Error::Fenced {
                 run: commit.run.clone(),
             });
         }
         contiguous(commit, known.last + 1)?;
-        self.turns(conn, hot, &mut known, &commit.turns)?;
-        self.summary(conn, hot, &mut known, (&commit.summary, &commit.turns))?;
+        tools.turns(conn, hot, known, &commit.turns)?;
+        tools.summary(conn, hot, known, (&commit.summary, &commit.turns))?;
         for question in &commit.asked {
             ask(conn, known.key, question)?;
         }
@@ -234,324 +231,11 @@ impl Notes {
             cached(conn, sql)?
                 .execute(params![json(&run_over())?, known.key])
                 .context("closing an inbox")?;
-            self.vault.drop_run(&known.recent);
-        } else {
-            self.known.insert(commit.run.clone(), known);
+            tools.ended(known);
+            all.remove(&commit.run);
         }
         Ok(())
     }
-
-    /// Begins a run.
-    fn create(&mut self, conn: &Connection, commit: &RunCommit) -> Result<Known, Error> {
-        let summary = &commit.summary;
-        let fork = match &summary.forked_from {
-            Some((run, turn)) => {
-                // An existing run is said before what is wrong with the fork.
-                if cached(conn, "SELECT 1 FROM run WHERE id = ?")?
-                    .exists([&*commit.run])
-                    .context("adding a run")?
-                {
-                    return Err(Error::Exists {
-                        run: commit.run.clone(),
-                    });
-                }
-                Some(read::fork_point(conn, &mut self.linker, run, *turn)?)
-            }
-            None => None,
-        };
-        let known = self.insert_run(conn, &commit.run, summary, fork, Some(&commit.owner))?;
-        self.keep_bundle(conn, &summary.graph)?;
-        self.keep_graphs(conn, known.key, &commit.turns, &summary.graph)?;
-        Ok(known)
-    }
-
-    /// Adds the rows of a new run.
-    pub(super) fn insert_run(
-        &mut self,
-        conn: &Connection,
-        id: &Arc<str>,
-        summary: &Summary,
-        fork: Option<ForkPoint>,
-        owner: Option<&Owner>,
-    ) -> Result<Known, Error> {
-        let what = "adding a run";
-        if let Some(key) = &summary.start_key {
-            insert_start_key(conn, key, id)?;
-        }
-        let (base, last, hash) = fork.map_or((None, 0, START), |point| {
-            (Some(point.base), point.turn, point.hash)
-        });
-        let (forked_from, forked_at) = summary
-            .forked_from
-            .as_ref()
-            .map(|(run, turn)| (&**run, int(*turn)))
-            .unzip();
-        let sql = "INSERT INTO run(id, flow, graph, created, start_key, forked_from, forked_at, base, base_turn, seed)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT(id) DO NOTHING";
-        let added = cached(conn, sql)?
-            .execute(params![
-                &**id,
-                &*summary.flow,
-                &*summary.graph,
-                int(summary.created),
-                summary.start_key.as_deref(),
-                forked_from,
-                forked_at,
-                base,
-                int(last),
-                hash.as_slice(),
-            ])
-            .context(what)?;
-        if added == 0 {
-            return Err(Error::Exists { run: id.clone() });
-        }
-        let key = conn.last_insert_rowid();
-        let owner_key = owner
-            .map(|owner| self.owner(conn, &owner.token))
-            .transpose()?;
-        Ok(Known {
-            key,
-            last,
-            hash,
-            owner: owner.cloned(),
-            owner_key,
-            place: None,
-            flow: summary.flow.clone(),
-            graph: summary.graph.clone(),
-            has_detail: false,
-            recent: Vec::new(),
-        })
-    }
-
-    /// What is known of a run, from memory or from its rows.
-    fn known(&mut self, conn: &Connection, commit: &RunCommit) -> Result<Known, Error> {
-        if let Some(known) = self.known.remove(&commit.run) {
-            return Ok(known);
-        }
-        let sql = "SELECT r.key, r.flow, r.graph, r.seed, h.last, h.epoch, o.token, r.base_turn,
-            EXISTS(SELECT 1 FROM detail d WHERE d.run = r.key), h.owner
-            FROM run r JOIN head h ON h.run = r.key LEFT JOIN owner o ON o.key = h.owner WHERE r.id = ?";
-        let found = cached(conn, sql)?
-            .query_row([&*commit.run], |row| {
-                let token: Option<Arc<str>> = row.get(6)?;
-                let epoch = uint(row.get(5)?);
-                let known = Known {
-                    key: row.get(0)?,
-                    last: uint(row.get(4)?),
-                    hash: row.get(3)?,
-                    owner: token.map(|token| Owner { token, epoch }),
-                    owner_key: row.get(9)?,
-                    // Written anew at the first commit.
-                    place: None,
-                    flow: row.get(1)?,
-                    graph: row.get(2)?,
-                    has_detail: row.get(8)?,
-                    recent: Vec::new(),
-                };
-                Ok((known, uint(row.get(7)?)))
-            })
-            .optional()
-            .context(format_args!("reading run {}", commit.run))?;
-        let (mut known, base_turn) = found.ok_or_else(|| unknown_run(&commit.run))?;
-        if known.last > base_turn {
-            known.hash = read::hash_at_end(conn, &commit.run, known.key, known.last)?;
-        }
-        known.recent = self.vault.recall(conn, known.key)?;
-        Ok(known)
-    }
-
-    /// The key of an owner's row.
-    pub(super) fn owner(&mut self, conn: &Connection, token: &Arc<str>) -> Result<i64, Error> {
-        if let Some(key) = self.owners.get(token) {
-            return Ok(*key);
-        }
-        let what = "noting an owner";
-        let sql = "INSERT INTO owner(token, pid) VALUES (?, ?) ON CONFLICT(token) DO NOTHING";
-        cached(conn, sql)?
-            .execute(params![&**token, std::process::id()])
-            .context(what)?;
-        let key = cached(conn, "SELECT key FROM owner WHERE token = ?")?
-            .query_row([&**token], |row| row.get(0))
-            .context(what)?;
-        self.owners.insert(token.clone(), key);
-        Ok(key)
-    }
-
-    /// Appends turns as one row.
-    fn turns(
-        &mut self,
-        conn: &Connection,
-        hot: &mut Hot<'_>,
-        known: &mut Known,
-        turns: &[Turn],
-    ) -> Result<(), Error> {
-        let Some(first) = turns.first() else {
-            return Ok(());
-        };
-        self.body.clear();
-        self.cuts.clear();
-        for turn in turns {
-            if !self.body.is_empty() {
-                self.body.push(b'\n');
-            }
-            let start = self.body.len();
-            self.encoder.turn(turn, &mut self.body, &mut self.cuts)?;
-            known.hash = self.linker.next(&known.hash, &self.body[start..]);
-            known.last = turn.turn;
-        }
-        self.vault
-            .store(conn, known.key, &mut known.recent, &mut self.cuts)?;
-        hot.append(known, first.turn, &self.body)
-    }
-
-    /// Appends lines that are ready, as one row.
-    pub(super) fn append_lines(
-        &mut self,
-        hot: &mut Hot<'_>,
-        known: &mut Known,
-        body: &[u8],
-    ) -> Result<(), Error> {
-        let first = known.last + 1;
-        for line in body.split(|byte| *byte == b'\n') {
-            known.hash = self.linker.next(&known.hash, line);
-            known.last += 1;
-        }
-        hot.append(known, first, body)
-    }
-
-    /// Stores a value that comes from elsewhere.
-    pub(super) fn store_value(
-        &mut self,
-        conn: &Connection,
-        known: &mut Known,
-        value: Cut,
-    ) -> Result<(), Error> {
-        self.vault
-            .store(conn, known.key, &mut known.recent, &mut vec![value])
-    }
-
-    /// Brings what is listed up to date, after these turns.
-    pub(super) fn summary(
-        &mut self,
-        conn: &Connection,
-        hot: &mut Hot<'_>,
-        known: &mut Known,
-        (summary, turns): (&Summary, &[Turn]),
-    ) -> Result<(), Error> {
-        let waits = (!summary.waits.is_empty())
-            .then(|| json(&summary.waits))
-            .transpose()?;
-        let place = Some((summary.state, summary.wake_at));
-        if known.place == place {
-            hot.head(known, summary, waits.as_deref())?;
-        } else {
-            put_head(conn, known, summary, waits.as_deref())?;
-            known.place = place;
-        }
-        if known.graph != summary.graph || known.flow != summary.flow {
-            self.keep_graphs(conn, known.key, turns, &summary.graph)?;
-            self.keep_graph(conn, known.key, &known.graph)?;
-            self.keep_bundle(conn, &summary.graph)?;
-            let sql = "UPDATE run SET graph = ?, flow = ? WHERE key = ?";
-            cached(conn, sql)?
-                .execute(params![&*summary.graph, &*summary.flow, known.key])
-                .context("updating a run")?;
-            known.graph = summary.graph.clone();
-            known.flow = summary.flow.clone();
-        }
-        if known.has_detail || has_detail(summary) {
-            known.has_detail = true;
-            self.detail(conn, known, summary)?;
-        }
-        Ok(())
-    }
-
-    fn detail(
-        &mut self,
-        conn: &Connection,
-        known: &mut Known,
-        summary: &Summary,
-    ) -> Result<(), Error> {
-        self.cuts.clear();
-        let output = summary
-            .output
-            .as_ref()
-            .map(|output| self.encode(output))
-            .transpose()?;
-        let error = summary
-            .error
-            .as_ref()
-            .map(|error| self.encode(error))
-            .transpose()?;
-        self.vault
-            .store(conn, known.key, &mut known.recent, &mut self.cuts)?;
-        let standing = (!summary.uncompensated.is_empty())
-            .then(|| json(&summary.uncompensated))
-            .transpose()?;
-        let sql = "INSERT INTO detail(run, output, error, uncompensated) VALUES (?, ?, ?, ?) ON CONFLICT(run) DO
-            UPDATE SET output = excluded.output, error = excluded.error, uncompensated = excluded.uncompensated";
-        cached(conn, sql)?
-            .execute(params![known.key, output, error, standing])
-            .context("updating a run")?;
-        Ok(())
-    }
-
-    fn encode<T: serde::Serialize>(&mut self, value: &T) -> Result<String, Error> {
-        let mut text = Vec::new();
-        self.encoder.value(value, &mut text, &mut self.cuts)?;
-        Ok(String::from_utf8(text).expect("serde_json writes UTF-8"))
-    }
-}
-
-impl Notes {
-    /// Keeps a bundle, and remembers it until its run is there.
-    pub(super) fn put_bundle(
-        &mut self,
-        conn: &Connection,
-        hash: &str,
-        text: &str,
-    ) -> Result<(), Error> {
-        insert_bundle(conn, hash, text)?;
-        if self.bundles.len() >= BUNDLES_MAX {
-            self.bundles.clear();
-        }
-        self.bundles.insert(hash.into(), text.into());
-        Ok(())
-    }
-
-    /// A graph that a run begins to use was put before, in a transaction of its own: if retention took it since
-    /// (its only run was removed), it is put again, here.
-    fn keep_bundle(&self, conn: &Connection, hash: &Arc<str>) -> Result<(), Error> {
-        self.bundles
-            .get(hash)
-            .map_or(Ok(()), |text| insert_bundle(conn, hash, text))
-    }
-
-    /// Notes the graphs that a run's log refers to beside its present one.
-    pub(super) fn keep_graphs(
-        &self,
-        conn: &Connection,
-        key: i64,
-        turns: &[Turn],
-        present: &str,
-    ) -> Result<(), Error> {
-        graphs(turns)
-            .filter(|graph| **graph != *present)
-            .try_for_each(|graph| self.keep_graph(conn, key, &graph))
-    }
-
-    fn keep_graph(&self, conn: &Connection, key: i64, graph: &str) -> Result<(), Error> {
-        let sql = "INSERT INTO bundle_ref(run, bundle) VALUES (?, ?) ON CONFLICT DO NOTHING";
-        cached(conn, sql)?
-            .execute(params![key, graph])
-            .context("noting a graph")?;
-        Ok(())
-    }
-}
-
-/// True when a run has an end to tell.
-const fn has_detail(summary: &Summary) -> bool {
-    summary.output.is_some() || summary.error.is_some() || !summary.uncompensated.is_empty()
 }
 
 /// A statement, prepared once.

@@ -17,6 +17,7 @@ mod owner;
 mod read;
 mod rows;
 mod schema;
+mod tools;
 mod transfer;
 
 use std::collections::HashMap;
@@ -39,7 +40,7 @@ const READERS_MAX: usize = 4;
 /// How a store is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Only look: no file is made or changed, writing is refused.
+    /// Only look: a store is not made, and writing is refused.
     pub read_only: bool,
     /// How long to wait for another process's write to end.
     pub busy_timeout: Duration,

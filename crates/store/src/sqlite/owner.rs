@@ -67,7 +67,7 @@ impl Ownership for Sqlite {
                     });
                 }
                 notes.forget_run(run);
-                let owner = notes.owner(conn, &token)?;
+                let owner = notes.tools.owner(conn, &token)?;
                 let epoch = epoch + 1;
                 cached(conn, "UPDATE head SET owner = ?, epoch = ? WHERE run = ?")?
                     .execute(params![owner, epoch, key])

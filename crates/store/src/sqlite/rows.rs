@@ -5,8 +5,9 @@ use ravel_core::port::{Question, RunState, Summary};
 use ravel_core::port_store::{Error, Reply};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::commit::{Known, cached};
+use super::commit::cached;
 use super::error::ResultExt;
+use super::tools::Known;
 use super::{int, size};
 
 /// Compression of bundles: they are written once and read at every resume.

@@ -14,9 +14,10 @@ use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use super::blob::Reader;
-use super::commit::{Hot, Known, Notes, cached};
+use super::commit::{Hot, cached};
 use super::error::ResultExt;
 use super::rows::ask;
+use super::tools::{Known, Tools};
 use super::{Sqlite, listing, read, unknown_run};
 use crate::chain::hex;
 use crate::text::{Blobs, Cut, decode_turn, has_marker};
@@ -70,7 +71,9 @@ impl Sqlite {
     /// written then.
     pub fn import(&self, text: &mut dyn BufRead) -> Result<Arc<str>, Error> {
         self.write(|writer| {
-            writer.transaction("importing a run", |conn, notes| import(conn, notes, text))
+            writer.transaction("importing a run", |conn, notes| {
+                import(conn, &mut notes.tools, text)
+            })
         })
     }
 }
@@ -170,7 +173,7 @@ impl Blobs for Values<'_> {
     }
 }
 
-fn import(conn: &Connection, notes: &mut Notes, text: &mut dyn BufRead) -> Result<Arc<str>, Error> {
+fn import(conn: &Connection, tools: &mut Tools, text: &mut dyn BufRead) -> Result<Arc<str>, Error> {
     let mut lines = text.split(b'\n').map(|line| {
         line.map_err(|error| Error::Io {
             message: format!("reading an export: {error}"),
@@ -194,11 +197,11 @@ fn import(conn: &Connection, notes: &mut Notes, text: &mut dyn BufRead) -> Resul
             known: FORMAT,
         });
     }
-    let run = notes.insert_run(conn, &summary.run, &summary, None, None)?;
+    let run = tools.insert_run(conn, &summary.run, &summary, None, None)?;
     let mut arrival = Arrival {
         conn,
         hot: Hot::new(conn)?,
-        notes,
+        tools,
         summary,
         run,
         values: HashSet::new(),
@@ -215,7 +218,7 @@ fn import(conn: &Connection, notes: &mut Notes, text: &mut dyn BufRead) -> Resul
 struct Arrival<'w> {
     conn: &'w Connection,
     hot: Hot<'w>,
-    notes: &'w mut Notes,
+    tools: &'w mut Tools,
     summary: Summary,
     run: Known,
     values: HashSet<String>,
@@ -232,7 +235,7 @@ impl Arrival<'_> {
         let damaged = |what: String| Err(Error::Damaged { what });
         match serde_json::from_slice(&line) {
             Ok(Line::Bundle(bundle)) => {
-                self.notes.put_bundle(self.conn, &bundle.hash, &bundle.text)
+                self.tools.put_bundle(self.conn, &bundle.hash, &bundle.text)
             }
             Ok(Line::Question(question)) => ask(self.conn, self.run.key, &question),
             Ok(Line::Value(Text { hash, text })) => {
@@ -245,7 +248,7 @@ impl Arrival<'_> {
                     return damaged(format!("the export has another text than the value {hash}"));
                 }
                 self.values.insert(hash);
-                self.notes.store_value(self.conn, &mut self.run, value)
+                self.tools.store_value(self.conn, &mut self.run, value)
             }
             Ok(Line::Run(_)) => damaged("an export holds one run".into()),
             Err(error) => damaged(format!("an export has a line that cannot be read: {error}")),
@@ -266,7 +269,7 @@ impl Arrival<'_> {
                 got: turn.turn,
             });
         }
-        self.notes
+        self.tools
             .keep_graphs(self.conn, self.run.key, &[turn], &self.summary.graph)?;
         if self.rows.len() + line.len() > ROW_BYTES {
             self.flush()?;
@@ -281,7 +284,7 @@ impl Arrival<'_> {
 
     fn flush(&mut self) -> Result<(), Error> {
         if self.pending > 0 {
-            self.notes
+            self.tools
                 .append_lines(&mut self.hot, &mut self.run, &self.rows)?;
             self.rows.clear();
             self.pending = 0;
@@ -294,7 +297,7 @@ impl Arrival<'_> {
         let Self {
             conn,
             mut hot,
-            notes,
+            tools,
             summary,
             mut run,
             ..
@@ -306,7 +309,7 @@ impl Arrival<'_> {
             );
             return Err(Error::Damaged { what });
         }
-        notes.summary(conn, &mut hot, &mut run, (&summary, &[]))?;
+        tools.summary(conn, &mut hot, &mut run, (&summary, &[]))?;
         Ok(summary.run)
     }
 }

@@ -469,3 +469,35 @@ impl State {
         }
     }
 }
+
+impl Activation {
+    pub(super) fn new(parent: Node, role: Role, slot: Slot, step: StepId, position: u32) -> Self {
+        Self {
+            parent,
+            role,
+            slot,
+            step,
+            position,
+            again: 0,
+            phase: Phase::Pending,
+            unmet: 0,
+            kids: (0, 0),
+            live: 0,
+            began: 0,
+            ended: 0,
+            value: None,
+            extra: None,
+        }
+    }
+}
+
+impl Last {
+    pub(super) fn from_failure(error: &Failure, output: Option<Val>) -> Self {
+        let verdict = error.data.clone();
+        Self {
+            output,
+            error: Some(error.clone()),
+            verdict,
+        }
+    }
+}

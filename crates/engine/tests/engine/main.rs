@@ -9,4 +9,5 @@ mod ownership;
 mod parking;
 mod pausing;
 mod people;
+mod sqlite;
 mod support;

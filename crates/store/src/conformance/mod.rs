@@ -89,6 +89,7 @@ macro_rules! conformance_tests {
             only_one_of_many_claims_wins
             only_one_of_many_creates_wins
             a_fork_and_retention_do_not_mix
+            a_claim_and_retention_do_not_mix
             readers_see_whole_commits
             commits_of_many_processes_interleave
         }

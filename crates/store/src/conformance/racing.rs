@@ -114,6 +114,42 @@ pub fn a_fork_and_retention_do_not_mix(cluster: &impl Cluster) {
     }
 }
 
+/// A claim either has its run for good, or is told that there is no such run.
+pub fn a_claim_and_retention_do_not_mix(cluster: &impl Cluster) {
+    let store = cluster.process();
+    for round in 0..ROUNDS {
+        let run = format!("r{round}");
+        write(&store, ending(create(&run, "a", 2), RunState::Failed));
+        let barrier = Barrier::new(2);
+        let process = cluster.process();
+        let (claimed, removed) = thread::scope(|scope| {
+            let collector = scope.spawn(|| {
+                let process = cluster.process();
+                barrier.wait();
+                process
+                    .collect(9_000, 0, false)
+                    .expect("retention works")
+                    .runs
+            });
+            barrier.wait();
+            let claimed = process.claim(&run, &format!("t{round}"));
+            (claimed, collector.join().expect("no panic"))
+        });
+        match claimed {
+            Ok(_) => {
+                assert!(removed.is_empty(), "a claimed run was removed");
+                assert_eq!(store.load(&run).expect("it stays"), turns(1, 2));
+            }
+            Err(error) => {
+                assert_eq!(error.to_string(), format!("there is no run {run}"));
+                assert_eq!(removed, [run.into()]);
+            }
+        }
+        drop(process);
+        store.collect(9_000, 0, false).expect("retention works");
+    }
+}
+
 /// A reader sees all runs of a batch at the same turn, never half of it.
 pub fn readers_see_whole_commits(cluster: &impl Cluster) {
     let writer = cluster.process();

@@ -196,7 +196,9 @@ impl Notes {
         hot: &mut Hot<'_>,
         commit: &RunCommit,
     ) -> Result<(), Error> {
-        let Self { known: all, tools, .. } = self;
+        let Self {
+            known: all, tools, ..
+        } = self;
         let known = if commit.create {
             let created = tools.create(conn, commit)?;
             all.entry(commit.run.clone())

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use ravel_core::effect::Failure;
 use ravel_core::event::Turn;
 use ravel_core::port::{RunState, Summary};
 use ravel_core::port_store::{Error, Owner, RunCommit};
+use ravel_core::value::Val;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::blob::{Recent, Vault};
@@ -46,8 +48,33 @@ pub(super) struct Known {
     pub(super) state: Option<RunState>,
     flow: Arc<str>,
     graph: Arc<str>,
-    has_detail: bool,
+    /// What is stored of a run's end. None when it was not read.
+    detail: Option<Detail>,
     recent: Vec<Recent>,
+}
+
+/// What is rarely there: how a run ended.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Detail {
+    output: Option<Val>,
+    error: Option<Failure>,
+    uncompensated: Vec<Arc<str>>,
+}
+
+impl Detail {
+    fn of(summary: &Summary) -> Self {
+        let Summary {
+            output,
+            error,
+            uncompensated,
+            ..
+        } = summary;
+        Self {
+            output: output.clone(),
+            error: error.clone(),
+            uncompensated: uncompensated.clone(),
+        }
+    }
 }
 
 impl Tools {
@@ -150,15 +177,15 @@ impl Tools {
             state: None,
             flow: summary.flow.clone(),
             graph: summary.graph.clone(),
-            has_detail: false,
+            detail: Some(Detail::default()),
             recent: Vec::new(),
         })
     }
 
     /// What is known of a run, from memory or from its rows.
     pub(super) fn known(&mut self, conn: &Connection, commit: &RunCommit) -> Result<Known, Error> {
-        let sql = "SELECT r.key, r.flow, r.graph, r.seed, h.last, h.epoch, o.token, r.base_turn,
-            EXISTS(SELECT 1 FROM detail d WHERE d.run = r.key), h.owner
+        let sql = "SELECT r.key, r.flow, r.graph, r.seed, h.last, h.epoch, o.token, r.base_turn, h.owner,
+            EXISTS(SELECT 1 FROM detail d WHERE d.run = r.key)
             FROM run r JOIN head h ON h.run = r.key LEFT JOIN owner o ON o.key = h.owner WHERE r.id = ?";
         let found = cached(conn, sql)?
             .query_row([&*commit.run], |row| {
@@ -169,11 +196,11 @@ impl Tools {
                     last: uint(row.get(4)?),
                     hash: row.get(3)?,
                     owner: token.map(|token| Owner { token, epoch }),
-                    owner_key: row.get(9)?,
+                    owner_key: row.get(8)?,
                     state: None,
                     flow: row.get(1)?,
                     graph: row.get(2)?,
-                    has_detail: row.get(8)?,
+                    detail: (!row.get::<_, bool>(9)?).then(Detail::default),
                     recent: Vec::new(),
                 };
                 Ok((known, uint(row.get(7)?)))
@@ -286,9 +313,10 @@ impl Tools {
             known.graph = summary.graph.clone();
             known.flow = summary.flow.clone();
         }
-        if known.has_detail || has_detail(summary) {
-            known.has_detail = true;
+        let detail = Detail::of(summary);
+        if known.detail.as_ref() != Some(&detail) {
             self.detail(conn, known, summary)?;
+            known.detail = Some(detail);
         }
         Ok(())
     }
@@ -381,9 +409,4 @@ impl Tools {
             .context("noting a graph")?;
         Ok(())
     }
-}
-
-/// True when a run has an end to tell.
-const fn has_detail(summary: &Summary) -> bool {
-    summary.output.is_some() || summary.error.is_some() || !summary.uncompensated.is_empty()
 }

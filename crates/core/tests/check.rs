@@ -272,3 +272,21 @@ fn a_flow_on_one_long_line_is_quoted_in_pieces_with_its_column() {
     );
     assert!(rendered.len() < 2_000, "{rendered}");
 }
+
+#[test]
+fn the_flows_of_the_examples_pass() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let mut files = BTreeMap::new();
+    collect(&root, &root, &mut files);
+    let mut problems = Vec::new();
+    for path in files.keys().filter(|path| path.ends_with(".yaml")) {
+        let diagnostics = match Bundle::load(path, &files, None, &TextLimits::default()) {
+            Ok(bundle) => bundle.check().diagnostics,
+            Err(diagnostics) => diagnostics,
+        };
+        if !diagnostics.is_empty() {
+            problems.push(format!("== {path}\n{}", rendered(&diagnostics)));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}

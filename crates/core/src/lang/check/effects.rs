@@ -219,7 +219,7 @@ fn check_leaf(lower: &mut Lower<'_>, step: StepId) {
         );
     }
     let wanted = Type::fields([("happened", Type::boolean(), true)]).open();
-    if let Some(returns) = lower.def(check).and_then(|leaf| leaf.returns.clone())
+    if let Some(returns) = lower.info(check).declared.clone()
         && returns.fits(&wanted) == crate::types::Fit::No
     {
         let span = span_of(lower, check, "returns");

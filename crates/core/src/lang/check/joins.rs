@@ -1,8 +1,5 @@
-//! Joins, races, shared workspaces, recursion, steps that never run.
+//! Joins, races, recursion, steps that never run.
 
-use indexmap::IndexMap;
-
-use super::edges::Orders;
 use crate::graph::{BodyId, DepKind, Join, Kind, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
@@ -10,7 +7,7 @@ use crate::lang::lower::Lower;
 use crate::lang::source::Span;
 
 /// Checks what the edges say.
-pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
+pub(super) fn check(lower: &mut Lower<'_>) {
     for index in 0..lower.steps.len() {
         join(lower, StepId(index as u32));
     }
@@ -18,7 +15,6 @@ pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
         let body = BodyId(index as u32);
         race(lower, body);
         unreachable(lower, body);
-        workspace(lower, orders, body);
     }
     recursion(lower);
 }
@@ -175,143 +171,6 @@ fn unreachable(lower: &mut Lower<'_>, body: BodyId) {
         format!("`{}` never runs", lower.info(*next).name),
     );
     lower.problem(problem.related(end, "the flow ends here"));
-}
-
-/// Two `run` steps that write into one directory at the same time: side by side below a list, or with the same `cwd`.
-fn workspace(lower: &mut Lower<'_>, orders: &Orders, body: BodyId) {
-    let shared = !lower.bodies[body.0 as usize].list && in_list(lower, body);
-    let mut groups: IndexMap<String, Vec<u32>> = IndexMap::new();
-    for (position, step) in lower.bodies[body.0 as usize].steps.iter().enumerate() {
-        for directory in directories(lower, *step, shared) {
-            let group = groups.entry(directory).or_default();
-            if group.last() != Some(&(position as u32)) {
-                group.push(position as u32);
-            }
-        }
-    }
-    for (directory, group) in groups {
-        if group.len() > 1 {
-            unordered(lower, orders, body, &directory, &group);
-        }
-    }
-}
-
-/// Whether a body's steps share the directory of a list around it.
-fn in_list(lower: &Lower<'_>, body: BodyId) -> bool {
-    let mut at = body;
-    loop {
-        let Some(scope) = lower.scope_of(at) else {
-            return false;
-        };
-        let info = lower.info(scope);
-        // Items, rounds and other flows have directories of their own.
-        if !info
-            .kind
-            .is_some_and(|kind| matches!(kind.name, "steps" | "race"))
-        {
-            return false;
-        }
-        match info.placed {
-            crate::lang::lower::Placed::Body { body: around, .. }
-                if lower.bodies[around.0 as usize].list =>
-            {
-                return true;
-            }
-            crate::lang::lower::Placed::Body { body: around, .. } => at = around,
-            crate::lang::lower::Placed::Hidden { .. } => return false,
-        }
-    }
-}
-
-/// The directories that a step's `run` leaves work in, as far as they are known and shared.
-fn directories(lower: &Lower<'_>, step: StepId, shared: bool) -> Vec<String> {
-    let Some(def) = lower.def(step) else {
-        return Vec::new();
-    };
-    match &def.kind {
-        Kind::Run(program) => match &program.cwd {
-            Some(cwd) => cwd.literal().map(str::to_owned).into_iter().collect(),
-            None if shared => vec![String::new()],
-            None => Vec::new(),
-        },
-        Kind::Steps(body) => {
-            let list = lower.bodies[body.0 as usize].list;
-            let steps = &lower.bodies[body.0 as usize].steps;
-            steps
-                .iter()
-                .flat_map(|step| directories(lower, *step, shared && !list))
-                .collect()
-        }
-        Kind::Model(_)
-        | Kind::Tool(_)
-        | Kind::Human(_)
-        | Kind::Wait(_)
-        | Kind::Set(_)
-        | Kind::Return(_)
-        | Kind::Fail(_)
-        | Kind::ForEach(_)
-        | Kind::Repeat(_)
-        | Kind::Switch(_)
-        | Kind::Race(_)
-        | Kind::Flow(_) => Vec::new(),
-    }
-}
-
-/// Reports the first two of a group that no path of edges orders.
-fn unordered(lower: &mut Lower<'_>, orders: &Orders, body: BodyId, directory: &str, group: &[u32]) {
-    let steps = lower.bodies[body.0 as usize].steps.clone();
-    let count = steps.len();
-    // The member of the group that comes last in the order among those that a step waits for.
-    let mut last_before: Vec<Option<usize>> = vec![None; count];
-    let mut rank: IndexMap<u32, usize> = IndexMap::new();
-    for position in orders.of(body) {
-        let deps = lower
-            .def(steps[*position as usize])
-            .map(|def| def.deps.clone())
-            .unwrap_or_default();
-        let before = deps
-            .iter()
-            .filter_map(|dep| rank.get(&dep.on).copied().max(last_before[dep.on as usize]))
-            .max();
-        last_before[*position as usize] = before;
-        if group.binary_search(position).is_err() {
-            continue;
-        }
-        let own = rank.len();
-        rank.insert(*position, own);
-        if own == 0 || before == Some(own - 1) {
-            continue;
-        }
-        let other = *rank
-            .get_index(own - 1)
-            .expect("the group's earlier members are ranked")
-            .0;
-        report_workspace(
-            lower,
-            directory,
-            steps[other as usize],
-            steps[*position as usize],
-        );
-        return;
-    }
-}
-
-fn report_workspace(lower: &mut Lower<'_>, directory: &str, first: StepId, second: StepId) {
-    let (one, two) = (
-        lower.info(first).name.clone(),
-        lower.info(second).name.clone(),
-    );
-    let (first, second) = (lower.info(first).name_span, lower.info(second).name_span);
-    let place = if directory.is_empty() {
-        "the directory of the list around them".to_owned()
-    } else {
-        format!("`{directory}`")
-    };
-    let message = format!("`{one}` and `{two}` run at the same time in {place}");
-    let problem = Problem::new(codes::WORKSPACE, second, message).related(first, "the other one");
-    lower.problem(problem.hint(format!(
-        "order them, `after: [{one}]`, or make the group a list"
-    )));
 }
 
 /// Flows that call themselves, directly or through others, need a bound somewhere on the way.

@@ -1,13 +1,16 @@
 //! The checks that need the whole graph, and the graph that passes them.
 
+mod common;
 mod edges;
 mod effects;
 mod joins;
+mod rules;
 mod shapes;
 mod skips;
 mod types;
 mod unused;
 mod wants;
+mod workspace;
 
 use super::bundle::{Bundle, Origin, report};
 use super::diagnostic::{Diagnostic, Severity};
@@ -37,7 +40,8 @@ pub(crate) fn check(bundle: &Bundle, origin: &Origin) -> Checked {
     let orders = edges::build(&mut lower);
     types::check(&mut lower, &orders);
     skips::check(&mut lower, &orders);
-    joins::check(&mut lower, &orders);
+    joins::check(&mut lower);
+    workspace::check(&mut lower, &orders);
     effects::check(&mut lower);
     unused::check(&mut lower);
     let problems = std::mem::take(&mut lower.problems);

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
+use super::common::Common;
 use super::edges::Orders;
-use super::shapes::{Place, a};
+use super::rules::a;
+use super::shapes::Place;
 use crate::graph::{BodyId, Catch, Gate, Kind, OnUncertain, StepId, Wait};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
@@ -16,88 +18,11 @@ use crate::types::{Field, Fit, Type};
 /// How deep calls of flows without `returns` are followed for a type.
 const CALLS_DEPTH_MAX: usize = 32;
 
-/// Types that are the same everywhere.
-pub(super) struct Common {
-    pub(super) any: Type,
-    pub(super) boolean: Type,
-    pub(super) string: Type,
-    pub(super) run: Type,
-    pub(super) meta: Type,
-    pub(super) rounds: Type,
-    pub(super) error: Type,
-    pub(super) last: Type,
-    text: Type,
-    process: Vec<(&'static str, Type, bool)>,
-}
-
-impl Common {
-    fn new() -> Self {
-        let (string, any) = (Type::string(), Type::any());
-        let error = Type::fields([
-            ("class", string.clone(), true),
-            ("code", string.nullable(), true),
-            ("message", string.clone(), true),
-            ("step", string.nullable(), true),
-            ("data", any.clone(), true),
-        ]);
-        let item = Type::fields([
-            ("state", string.clone(), true),
-            ("error", error.nullable(), true),
-        ]);
-        Self {
-            run: Type::fields([
-                ("id", string.clone(), true),
-                ("flow", string.clone(), true),
-                ("state", string.clone(), true),
-                ("created", Type::integer(), true),
-            ]),
-            meta: Type::fields([
-                ("state", string.clone(), true),
-                ("error", error.nullable(), true),
-                ("attempts", Type::integer(), true),
-                ("cost", Type::number(), true),
-                ("seconds", Type::number(), true),
-                ("items", item.list(), false),
-            ]),
-            rounds: Type::fields([
-                ("index", Type::integer(), true),
-                ("key", string.nullable(), true),
-                ("length", Type::integer(), true),
-            ]),
-            last: Type::fields([
-                ("output", any.clone(), true),
-                ("error", error.nullable(), true),
-                ("verdict", any.clone(), true),
-            ]),
-            text: Type::fields([("text", string.clone(), true)]),
-            process: vec![
-                ("code", Type::integer(), true),
-                ("stdout", string.clone(), true),
-                ("stderr", string.clone(), true),
-                ("files", Type::object(), true),
-            ],
-            boolean: Type::boolean(),
-            error,
-            string,
-            any,
-        }
-    }
-
-    fn process(&self, json: Option<Type>) -> Type {
-        Type::fields(
-            self.process
-                .iter()
-                .cloned()
-                .chain(json.map(|json| ("json", json, true))),
-        )
-    }
-}
-
 /// What a step's value is made of; copied out of the graph so that the typer can go on changing things.
 enum Plan {
     Text,
     Tool(Option<Type>),
-    Process,
+    Process(Vec<String>),
     Known(Type),
     Main,
     Nothing,
@@ -277,7 +202,9 @@ impl Typer<'_, '_> {
                     .tool_info(&tool.name)
                     .map(|tool| tool.output.clone()),
             ),
-            Kind::Run(_) => Plan::Process,
+            Kind::Run(program) => {
+                Plan::Process(program.files.keys().map(ToString::to_string).collect())
+            }
             Kind::Human(human) => Plan::Known(human.form.clone()),
             Kind::Wait(Wait::Signal { name, .. }) => {
                 let flow = self.lower.info(step).flow;
@@ -331,7 +258,7 @@ impl Typer<'_, '_> {
             }
         }
         let value = self.value(step, main_type);
-        let declared = self.lower.def(step).and_then(|def| def.returns.clone());
+        let declared = self.lower.info(step).declared.clone();
         let value = self.contract(step, value, declared);
         let value = self.alternatives(step, value);
         self.steps[step.0 as usize] = Some(value.clone());
@@ -380,7 +307,7 @@ impl Typer<'_, '_> {
         match self.plan(step) {
             Plan::Text => self.common.text.clone(),
             Plan::Tool(output) => output.unwrap_or_else(|| self.common.any.clone()),
-            Plan::Process => self.common.process(None),
+            Plan::Process(files) => self.common.process(&files, None),
             Plan::Known(ty) => ty,
             Plan::Main => main.unwrap_or_else(|| self.common.any.clone()),
             Plan::Nothing | Plan::Unknown => self.common.any.clone(),
@@ -488,7 +415,15 @@ impl Typer<'_, '_> {
             return value;
         };
         match self.lower.info(step).kind.map(|kind| kind.name) {
-            Some("run") => self.common.process(Some(declared)),
+            Some("run") => {
+                let files = match self.lower.def(step).map(|def| &def.kind) {
+                    Some(Kind::Run(program)) => {
+                        program.files.keys().map(ToString::to_string).collect()
+                    }
+                    Some(_) | None => Vec::new(),
+                };
+                self.common.process(&files, Some(declared))
+            }
             // What comes from outside may have more fields than the flow asks for.
             Some("model" | "tool" | "human") | None => declared,
             Some(_) => {
@@ -610,7 +545,7 @@ impl Typer<'_, '_> {
             Plan::Flow(_)
             | Plan::Text
             | Plan::Tool(_)
-            | Plan::Process
+            | Plan::Process(_)
             | Plan::Known(_)
             | Plan::Main
             | Plan::Nothing

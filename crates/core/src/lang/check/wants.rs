@@ -2,7 +2,7 @@
 
 use serde_json::{Map as JsonMap, Value as Json};
 
-use super::shapes::{a, boolean_hint, literal, plain};
+use super::rules::{a, boolean_hint, literal, plain};
 use super::types::Typer;
 use crate::graph::{Kind, StepId};
 use crate::lang::codes::{self, Code};

@@ -1,6 +1,6 @@
 //! The keys of a flow.
 
-use super::parts::{BUDGET, CATCH};
+use super::parts::{BUDGET, CATCH, TRIGGER};
 use super::{Key, Table, Takes, key};
 
 /// A flow: a file, or an entry of `flows:`.
@@ -110,8 +110,8 @@ static KEYS: &[Key] = &[
     ),
     key(
         "triggers",
-        Takes::Any,
+        Takes::Maps(&TRIGGER),
         "When the server starts the flow by itself.",
-        "[{ cron: '0 6 * * *' }]",
+        "[{ cron: 0 6 * * 1-5, tz: Europe/Berlin }]",
     ),
 ];

@@ -227,3 +227,17 @@ table! {
         key("stream", Takes::Plain, "A step and the field of its value that is the list.", "plan.items"),
     ]
 }
+
+table! {
+    /// An entry of `triggers:`.
+    TRIGGER, "a trigger", "When the server starts the flow: by the clock, by a request, by a file.", [],
+    &[
+        key("cron", Takes::Plain, "Minute, hour, day, month, weekday.", "0 6 * * 1-5"),
+        key("tz", Takes::Plain, "Time zone of `cron`; UTC when absent.", "Europe/Berlin"),
+        key("overlap", Takes::Choice(&["skip", "queue", "allow"]), "What to do when the run before is not over.", "skip"),
+        key("missed", Takes::Choice(&["skip", "once", "all"]), "What to do with times that passed while the server was down.", "once"),
+        key("webhook", Takes::Plain, "The path of a request that starts it.", "/tickets"),
+        key("file", Takes::Plain, "A pattern of files; a new one starts it.", "inbox/*.json"),
+        key("input", Takes::Any, "The input; for requests and files what they bring is `request` and `file`.", "{ kind: nightly }"),
+    ]
+}

@@ -219,6 +219,7 @@ impl<'b> Lower<'b> {
             reads: Vec::new(),
             late_reads: Vec::new(),
             read_at: None,
+            declared: None,
             body: None,
             main: None,
             sites: Vec::new(),

@@ -189,9 +189,6 @@ impl<'b> Lower<'b> {
             self.flows[id].input_spans = fields
                 .map(|(name, entry)| (name.clone(), entry.key))
                 .collect();
-            for (name, span) in self.flows[id].input_spans.clone() {
-                self.good_name(&name, span, "a field of the input");
-            }
         }
         if let Some(entry) = map.get("returns") {
             self.flows[id].returns =
@@ -206,6 +203,9 @@ impl<'b> Lower<'b> {
                     self.flows[id].signals.insert(name.as_str().into(), ty);
                 }
             }
+        }
+        if let Some(entry) = map.get("triggers") {
+            self.triggers(&entry.node);
         }
         self.models(id, map);
         self.defaults(id, map);

@@ -2,24 +2,16 @@
 
 use std::sync::Arc;
 
-use indexmap::IndexMap;
-
 use super::text::Places;
 use super::{Cx, Lower, Want};
 use crate::effect::ErrorClass;
 use crate::expr::{Mode, Template, ValueTemplate};
-use crate::graph::{
-    self, Escalate, Fail, Human, OnDeadline, ProcessLimits, Program, RunProgram, Sandbox, StepId,
-    Tool, Wait,
-};
+use crate::graph::{self, Escalate, Fail, Human, OnDeadline, StepId, Tool, Wait};
+use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, names, nearest};
 use crate::lang::keys::{self, Kind};
-use crate::lang::limits::{
-    CPU_SECONDS_DEFAULT, FILE_BYTES_DEFAULT, MAX_TOKENS_DEFAULT, MEMORY_BYTES_DEFAULT,
-    OUTPUT_BYTES_DEFAULT,
-};
+use crate::lang::limits::MAX_TOKENS_DEFAULT;
 use crate::lang::tree::{Map, Node, Value};
-use crate::lang::{codes, formats};
 use crate::types::Type;
 
 impl Lower<'_> {
@@ -380,7 +372,7 @@ impl Lower<'_> {
         {
             self.duration(node, "wait")?;
         }
-        let (value, _) = self.value(cx, node, Want::Any, Places::default())?;
+        let (value, _) = self.value(cx, node, time_or_number(), Places::default())?;
         Some(graph::Kind::Wait(Wait::For(value)))
     }
 
@@ -390,7 +382,7 @@ impl Lower<'_> {
             return self.wait_for(cx, &entry.node);
         }
         if let Some(entry) = map.get("until") {
-            let (value, _) = self.value(cx, &entry.node, Want::Any, Places::default())?;
+            let (value, _) = self.value(cx, &entry.node, time_or_number(), Places::default())?;
             return Some(graph::Kind::Wait(Wait::Until(value)));
         }
         let Some(entry) = map.get("signal") else {
@@ -435,230 +427,13 @@ impl Lower<'_> {
             on_deadline,
         }))
     }
+}
 
-    /// `run:` in its two forms. The map form's own keys win over those on the step.
-    pub(crate) fn program(&mut self, cx: Cx, map: &Map) -> Option<RunProgram> {
-        let entry = map.get("run")?;
-        let inner = match &entry.node.value {
-            Value::Map(inner) if !inner.contains_key("file") && !self.looks_braced(&entry.node) => {
-                self.known_keys(inner, &[&keys::PROGRAM], "`run`");
-                Some(inner)
-            }
-            Value::Null
-            | Value::Bool(_)
-            | Value::Number(_)
-            | Value::Text(_)
-            | Value::List(_)
-            | Value::Map(_) => None,
-        };
-        let (program, is_data) = match inner {
-            None => (
-                Program::Shell(self.text(cx, &entry.node, "run", Mode::Shell)?),
-                false,
-            ),
-            Some(inner) => self.program_of(cx, inner, &entry.node)?,
-        };
-        let get = |key: &str| {
-            inner
-                .and_then(|inner| inner.get(key))
-                .or_else(|| map.get(key))
-                .map(|entry| &entry.node)
-        };
-        let with = get("with")
-            .and_then(|node| self.value(cx, node, Want::Any, Places::default()))
-            .map(|(value, _)| value);
-        if let Some(map) = get("env").and_then(Node::map) {
-            for (name, entry) in map {
-                self.refuse_named_secret(name, &entry.node);
-            }
-        }
-        let env = get("env")
-            .and_then(|node| self.values(cx.with_secrets(), node, "env"))
-            .unwrap_or_default();
-        let cwd = get("cwd").and_then(|node| self.template(cx, node, "cwd", Mode::Text));
-        let ok = get("ok")
-            .map(|node| self.exit_codes(node))
-            .unwrap_or_else(|| vec![0]);
-        let mut files = IndexMap::new();
-        for (name, entry) in get("files")
-            .and_then(|node| self.map(node, "files"))
-            .into_iter()
-            .flatten()
-        {
-            if let Some(path) = self.template(cx, &entry.node, "files", Mode::Text) {
-                files.insert(name.as_str().into(), path);
-            }
-        }
-        let sandbox = get("sandbox")
-            .and_then(|node| self.choice(node, "sandbox", &["none", "workspace", "strict"]));
-        let sandbox = match sandbox {
-            Some("workspace") => Sandbox::Workspace,
-            Some("strict") => Sandbox::Strict,
-            Some(_) => Sandbox::None,
-            None if is_data => Sandbox::Workspace,
-            None => Sandbox::None,
-        };
-        let limits = self.process_limits(get("limits"));
-        Some(RunProgram {
-            program,
-            with,
-            env,
-            cwd,
-            ok,
-            files,
-            sandbox,
-            limits,
-        })
-    }
-
-    /// The program of a map form, and whether it is data.
-    fn program_of(&mut self, cx: Cx, map: &Map, node: &Node) -> Option<(Program, bool)> {
-        const PROGRAMS: [&str; 4] = ["shell", "python", "node", "program"];
-        let given: Vec<&str> = PROGRAMS
-            .into_iter()
-            .filter(|key| map.contains_key(*key))
-            .collect();
-        let [key] = given.as_slice() else {
-            let problem = Problem::new(
-                codes::MISSING_KEY,
-                node.span,
-                "`run` has one of `shell`, `python`, `node` and `program`",
-            );
-            self.problem(problem.hint("write `run: { python: \"print(args)\", with: { … } }`"));
-            return None;
-        };
-        let entry = &map[*key];
-        match *key {
-            "shell" => Some((
-                Program::Shell(self.text(cx, &entry.node, "shell", Mode::Shell)?),
-                false,
-            )),
-            "program" => {
-                let words = entry.node.list().is_some_and(|words| !words.is_empty());
-                let template = entry.node.text().is_some_and(|text| text.contains("{{"));
-                if !words && !template {
-                    self.shape(
-                        &entry.node,
-                        "program",
-                        "a list: the program and its arguments",
-                    );
-                    return None;
-                }
-                let (value, _) = self.value(cx, &entry.node, Want::Any, Places::default())?;
-                Some((Program::Command(value), false))
-            }
-            language => self.source_program(cx, language, &entry.node),
-        }
-    }
-
-    fn source_program(&mut self, cx: Cx, language: &str, node: &Node) -> Option<(Program, bool)> {
-        let python = language == "python";
-        if let Value::Map(map) = &node.value {
-            if map.contains_key("code") {
-                self.table_map(node, &keys::CODE);
-                let (value, _) = self.value(cx, &map["code"].node, Want::Any, Places::default())?;
-                return Some((
-                    if python {
-                        Program::PythonCode(value)
-                    } else {
-                        Program::NodeCode(value)
-                    },
-                    true,
-                ));
-            }
-            if map.contains_key("file") {
-                self.table_map(node, &keys::FILE);
-                let (_, content) = self.file_node(cx.flow, map)?;
-                let source: Arc<str> = content.text().unwrap_or_default().into();
-                return Some((
-                    if python {
-                        Program::Python(source)
-                    } else {
-                        Program::Node(source)
-                    },
-                    false,
-                ));
-            }
-        }
-        let Some(source) = node.text() else {
-            self.shape(
-                node,
-                language,
-                "source text, `{ file: … }` or `{ code: … }`",
-            );
-            return None;
-        };
-        if let Some(start) = source.find("{{")
-            && let Some(length) = source[start..].find("}}")
-        {
-            let span = self.at(node, start..start + length + 2);
-            let name = if python { "Python" } else { "Node" };
-            let problem = Problem::new(
-                codes::SOURCE_TEMPLATE,
-                span,
-                format!("`{{{{ }}}}` does nothing in {name} source"),
-            );
-            let access = if python {
-                "`args[\"name\"]`"
-            } else {
-                "`args.name`"
-            };
-            self.problem(problem.hint(format!(
-                "hand the value in by `with: {{ name: … }}` and read {access}"
-            )));
-        }
-        Some((
-            if python {
-                Program::Python(source.into())
-            } else {
-                Program::Node(source.into())
-            },
-            false,
-        ))
-    }
-
-    fn exit_codes(&mut self, node: &Node) -> Vec<i32> {
-        let items = match &node.value {
-            Value::List(items) => items.as_slice(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(_) => {
-                std::slice::from_ref(node)
-            }
-        };
-        let mut codes = Vec::new();
-        for item in items {
-            codes.extend(self.integer(item, "ok", -255, 255).map(|code| code as i32));
-        }
-        codes
-    }
-
-    fn process_limits(&mut self, node: Option<&Node>) -> ProcessLimits {
-        let mut limits = ProcessLimits {
-            cpu_seconds: CPU_SECONDS_DEFAULT,
-            memory_bytes: MEMORY_BYTES_DEFAULT,
-            output_bytes: OUTPUT_BYTES_DEFAULT,
-            file_bytes: FILE_BYTES_DEFAULT,
-        };
-        let Some(map) = node.and_then(|node| self.table_map(node, &keys::LIMITS)) else {
-            return limits;
-        };
-        if let Some(cpu) = map
-            .get("cpu")
-            .and_then(|entry| self.duration(&entry.node, "cpu"))
-        {
-            limits.cpu_seconds = cpu.div_ceil(1000).max(1);
-        }
-        for (key, limit) in [
-            ("memory", &mut limits.memory_bytes),
-            ("output", &mut limits.output_bytes),
-            ("file", &mut limits.file_bytes),
-        ] {
-            if let Some(bytes) = map
-                .get(key)
-                .and_then(|entry| self.format(&entry.node, key, formats::bytes, "512MiB"))
-            {
-                *limit = bytes;
-            }
-        }
-        limits
+/// What `wait` takes where its value is computed.
+fn time_or_number() -> Want {
+    Want::Type {
+        ty: Type::one_of(&[Type::string(), Type::number()]),
+        code: codes::MISFIT,
+        what: "`wait` takes".to_owned(),
     }
 }

@@ -6,15 +6,19 @@
 
 mod body;
 mod fallback;
+mod fingerprint;
 mod flow;
 mod frame;
 mod hidden;
 mod kinds;
 mod policy;
+mod program;
 mod read;
+mod schemas;
 mod scopes;
 mod step;
 mod text;
+mod triggers;
 mod types;
 
 use indexmap::IndexMap;
@@ -29,6 +33,7 @@ use super::diagnostic::Problem;
 use super::keys;
 use super::source::Span;
 use crate::graph::{Body, BodyId, DepKind, StepDef, StepId};
+use crate::types::Type;
 
 /// What owns an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -83,6 +88,8 @@ pub(crate) struct StepInfo {
     pub(crate) late_reads: Vec<ReadOf>,
     /// Where its value is first read.
     pub(crate) read_at: Option<Span>,
+    /// `returns` as written.
+    pub(crate) declared: Option<Type>,
     /// The steps inside it.
     pub(crate) body: Option<BodyId>,
     /// The site that gives its value or items.

@@ -148,6 +148,7 @@ impl Lower<'_> {
             self.problem(Problem::new(codes::WRONG_SHAPE, node.span, message));
             return None;
         }
+        self.refuse_text(node, false);
         Some(text)
     }
 

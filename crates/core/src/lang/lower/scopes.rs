@@ -115,7 +115,7 @@ impl Lower<'_> {
 
     /// A list written out is an expression, too.
     fn literal_items(&mut self, cx: Cx, id: StepId, node: &Node) -> Option<Items> {
-        let json = node.to_json().to_string();
+        let json = as_expression(&node.to_json());
         if json.contains("{{") {
             let problem = Problem::new(
                 codes::WRONG_SHAPE,
@@ -366,6 +366,32 @@ impl Lower<'_> {
         match self.body_info[body.0 as usize].owner {
             Owner::Step(step) => Some(step),
             Owner::Flow(_) => None,
+        }
+    }
+}
+
+/// A value as an expression: JSON, but for the names of nothing.
+fn as_expression(value: &serde_json::Value) -> String {
+    use serde_json::Value as Json;
+    match value {
+        Json::Null => "none".to_owned(),
+        Json::Bool(_) | Json::Number(_) | Json::String(_) => value.to_string(),
+        Json::Array(items) => {
+            let items: Vec<String> = items.iter().map(as_expression).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Json::Object(map) => {
+            let fields: Vec<String> = map
+                .iter()
+                .map(|(key, value)| {
+                    format!(
+                        "{}: {}",
+                        crate::lang::diagnostic::quoted(key),
+                        as_expression(value)
+                    )
+                })
+                .collect();
+            format!("{{{}}}", fields.join(", "))
         }
     }
 }

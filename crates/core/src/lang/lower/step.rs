@@ -262,6 +262,12 @@ impl Lower<'_> {
             self.read_type(flow, &entry.node)
                 .unwrap_or_else(crate::types::Type::any)
         });
+        self.info_mut(id).declared = returns.clone();
+        // What comes from outside may hold more than the flow asks for: it is read by the contract, not refused for the rest.
+        let returns = returns.map(|ty| match kind.name {
+            "tool" | "run" => ty.open(),
+            _ => ty,
+        });
         let repair = self.small(map, "repair", 0, 20).unwrap_or(0) as u32;
         let leaf = self.leaf(cx, id, kind, map);
         let Some(lowered) = self.lower_kind(cx, id, kind, map, returns.is_some()) else {
@@ -277,7 +283,7 @@ impl Lower<'_> {
             id,
             name: self.info(id).name.as_str().into(),
             at: self.place(self.info(id).name_span),
-            fingerprint: fingerprint(map),
+            fingerprint: super::fingerprint::fingerprint(map),
             kind: lowered,
             deps: Vec::new(),
             outer: Vec::new(),
@@ -534,60 +540,6 @@ struct Late {
     finally: Option<crate::graph::BodyId>,
     fallback: Vec<StepId>,
     compensate: Option<StepId>,
-}
-
-/// Keys that hold steps.
-const INNER_KEYS: &[&str] = &["steps", "race", "cases", "else"];
-
-/// Hash of a step's own keys.
-fn fingerprint(map: &Map) -> u64 {
-    let mut hasher = blake3::Hasher::new();
-    for (key, entry) in map
-        .iter()
-        .filter(|(key, _)| !INNER_KEYS.contains(&key.as_str()))
-    {
-        hash_text(&mut hasher, b'k', key);
-        hash_node(&mut hasher, &entry.node);
-    }
-    let hash = hasher.finalize();
-    let (head, _) = hash
-        .as_bytes()
-        .split_first_chunk::<8>()
-        .expect("a hash has 32 bytes");
-    u64::from_le_bytes(*head)
-}
-
-/// Feeds a value, without its places, such that different values give different bytes.
-fn hash_node(hasher: &mut blake3::Hasher, node: &Node) {
-    match &node.value {
-        Value::Null => {
-            hasher.update(b"n");
-        }
-        Value::Bool(value) => {
-            hasher.update(if *value { b"t" } else { b"f" });
-        }
-        Value::Number(number) => hash_text(hasher, b'#', &number.to_string()),
-        Value::Text(text) => hash_text(hasher, b's', text),
-        Value::List(items) => {
-            hasher.update(b"[");
-            items.iter().for_each(|item| hash_node(hasher, item));
-            hasher.update(b"]");
-        }
-        Value::Map(map) => {
-            hasher.update(b"{");
-            for (key, entry) in map {
-                hash_text(hasher, b'k', key);
-                hash_node(hasher, &entry.node);
-            }
-            hasher.update(b"}");
-        }
-    }
-}
-
-fn hash_text(hasher: &mut blake3::Hasher, kind: u8, text: &str) {
-    hasher.update(&[kind]);
-    hasher.update(&(text.len() as u64).to_le_bytes());
-    hasher.update(text.as_bytes());
 }
 
 /// The table's own copy of a key's name.

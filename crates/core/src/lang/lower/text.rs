@@ -155,7 +155,7 @@ impl Lower<'_> {
     }
 
     /// Text that ` #` has cut off, and keys of services written into it.
-    fn refuse_text(&mut self, node: &Node, free: bool) {
+    pub(crate) fn refuse_text(&mut self, node: &Node, free: bool) {
         let Some(text) = node.text() else { return };
         if let Some(at) = node.cut()
             && (free || text.contains(' '))

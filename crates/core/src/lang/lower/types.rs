@@ -6,7 +6,7 @@ use indexmap::IndexMap;
 use serde_json::{Map as JsonMap, Value as Json, json};
 
 use super::Lower;
-use crate::lang::bundle::{resolve, unreadable};
+use super::schemas::is_plain;
 use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, names, nearest};
 use crate::lang::limits::TYPE_SCHEMA_BYTES_MAX;
@@ -28,6 +28,8 @@ pub(crate) struct NamedTypes {
     /// Names that were met while they were being resolved.
     recursive: BTreeSet<String>,
     used: BTreeSet<String>,
+    /// Types by the text that names them: `Reply`, `[Reply]`, `string | null`.
+    finished: IndexMap<String, Type>,
 }
 
 impl NamedTypes {
@@ -53,79 +55,23 @@ impl NamedTypes {
     }
 }
 
-/// Keywords of JSON Schema whose value is a schema.
-const SCHEMA_WORDS: &[&str] = &[
-    "items",
-    "additionalProperties",
-    "contains",
-    "not",
-    "if",
-    "then",
-    "else",
-    "propertyNames",
-    "unevaluatedProperties",
-    "unevaluatedItems",
-    "contentSchema",
-];
-/// Keywords whose value is a list of schemas.
-const LIST_WORDS: &[&str] = &["anyOf", "oneOf", "allOf", "prefixItems"];
-/// Keywords whose value is a map of schemas.
-const MAP_WORDS: &[&str] = &[
-    "properties",
-    "patternProperties",
-    "dependentSchemas",
-    "$defs",
-];
-/// The other keywords.
-const OTHER_WORDS: &[&str] = &[
-    "type",
-    "enum",
-    "const",
-    "required",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "format",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minContains",
-    "maxContains",
-    "minProperties",
-    "maxProperties",
-    "dependentRequired",
-    "title",
-    "description",
-    "default",
-    "examples",
-    "deprecated",
-    "readOnly",
-    "writeOnly",
-    "contentEncoding",
-    "contentMediaType",
-    "$schema",
-    "$id",
-    "$ref",
-    "$anchor",
-    "$comment",
-];
-
-fn is_keyword(word: &str) -> bool {
-    [SCHEMA_WORDS, LIST_WORDS, MAP_WORDS, OTHER_WORDS]
-        .iter()
-        .any(|words| words.contains(&word))
-}
-
 impl Lower<'_> {
     /// A type in a place where a map is fields: `returns`, `form`, a signal.
     pub(crate) fn read_type(&mut self, flow: usize, node: &Node) -> Option<Type> {
+        if let Some(text) = node.text()
+            && let Some(known) = self.flows[flow].types.finished.get(text)
+        {
+            return Some(known.clone());
+        }
         let schema = self.type_schema(flow, node)?;
-        self.finish_type(schema, node.span)
+        let ty = self.finish_type(schema, node.span)?;
+        let types = &mut self.flows[flow].types;
+        if let Some(text) = node.text()
+            && types.active.is_empty()
+        {
+            types.finished.insert(text.to_owned(), ty.clone());
+        }
+        Some(ty)
     }
 
     /// The input of a flow: a map of fields.
@@ -252,7 +198,7 @@ impl Lower<'_> {
     }
 
     /// The type of one field: a name, `T | null`, `[T]`, a JSON Schema map.
-    fn field_schema(&mut self, flow: usize, node: &Node) -> Option<Json> {
+    pub(super) fn field_schema(&mut self, flow: usize, node: &Node) -> Option<Json> {
         match &node.value {
             Value::Text(text) => self.named_schema(flow, text, node.span),
             Value::Map(map) => self.schema_map(flow, map),
@@ -300,7 +246,7 @@ impl Lower<'_> {
     }
 
     /// `string`, `Reply | null`, `[string]` as text.
-    fn named_schema(&mut self, flow: usize, text: &str, span: Span) -> Option<Json> {
+    pub(super) fn named_schema(&mut self, flow: usize, text: &str, span: Span) -> Option<Json> {
         let text = text.trim();
         let parts = split_union(text);
         if parts.len() > 1 {
@@ -382,235 +328,6 @@ impl Lower<'_> {
             Problem::new(codes::BAD_TYPE, span, format!("there is no type `{name}`")).hint(hint),
         );
     }
-
-    /// A JSON Schema map, in which a type of the language may stand wherever a schema may.
-    fn schema_map(&mut self, flow: usize, map: &Map) -> Option<Json> {
-        if let Some((word, entry)) = map.iter().find(|(word, _)| !is_keyword(word)) {
-            let known = [SCHEMA_WORDS, LIST_WORDS, MAP_WORDS, OTHER_WORDS].concat();
-            let nested = "a map within fields is a JSON Schema; for nested fields name a type under `types:`";
-            let hint = match nearest(word, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`? {nested}"),
-                None => nested.to_owned(),
-            };
-            self.problem(
-                Problem::new(
-                    codes::BAD_TYPE,
-                    entry.key,
-                    format!("`{word}` is no keyword of JSON Schema"),
-                )
-                .hint(hint),
-            );
-            return None;
-        }
-        if map.contains_key("$ref") {
-            return self.schema_file(flow, map);
-        }
-        let mut schema = JsonMap::new();
-        for (word, entry) in map {
-            self.good_keyword(word, &entry.node)?;
-            let value = self.keyword(flow, word, &entry.node)?;
-            match (word.as_str(), value) {
-                ("type", Json::Object(named)) => schema.extend(named),
-                (_, value) => {
-                    schema.insert(word.clone(), value);
-                }
-            }
-        }
-        Some(Json::Object(schema))
-    }
-
-    /// Whether a keyword's value is of the kind that JSON Schema wants.
-    fn good_keyword(&mut self, word: &str, node: &Node) -> Option<()> {
-        let number = matches!(node.value, Value::Number(_));
-        let count = node.to_json().as_u64().is_some();
-        let (good, wanted) = match word {
-            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => {
-                (number, "a number")
-            }
-            "minLength" | "maxLength" | "minItems" | "maxItems" | "minContains" | "maxContains"
-            | "minProperties" | "maxProperties" => (count, "a whole number from 0"),
-            "enum" => (
-                node.list().is_some_and(|values| !values.is_empty()),
-                "a list of values",
-            ),
-            "required" => (
-                node.list()
-                    .is_some_and(|names| names.iter().all(|name| name.text().is_some())),
-                "a list of names",
-            ),
-            "pattern" | "format" | "title" | "description" | "contentEncoding"
-            | "contentMediaType" => (node.text().is_some(), "text"),
-            "uniqueItems" | "deprecated" | "readOnly" | "writeOnly" => {
-                (matches!(node.value, Value::Bool(_)), "`true` or `false`")
-            }
-            word if MAP_WORDS.contains(&word) => (node.map().is_some(), "a map of types"),
-            word if LIST_WORDS.contains(&word) => (
-                node.list().is_some_and(|types| !types.is_empty()),
-                "a list of types",
-            ),
-            _ => (true, ""),
-        };
-        if good {
-            return Some(());
-        }
-        let message = format!("`{word}` takes {wanted}, and this is {}", node.what());
-        self.problem(Problem::new(codes::BAD_TYPE, node.span, message));
-        None
-    }
-
-    fn keyword(&mut self, flow: usize, word: &str, node: &Node) -> Option<Json> {
-        match (word, &node.value) {
-            // `type: Reply`, `type: string | null`: types of the language in the place of a JSON Schema's.
-            ("type", Value::Text(name)) if !matches!(name.as_str(), "array" | "object") => {
-                let schema = self.named_schema(flow, name, node.span)?;
-                let only = schema
-                    .as_object()
-                    .filter(|map| map.len() == 1)
-                    .and_then(|map| map.get("type"))
-                    .cloned();
-                Some(only.unwrap_or(schema))
-            }
-            (word, Value::Map(schemas)) if MAP_WORDS.contains(&word) => {
-                let mut out = JsonMap::new();
-                for (name, entry) in schemas {
-                    out.insert(name.clone(), self.field_schema(flow, &entry.node)?);
-                }
-                Some(Json::Object(out))
-            }
-            (word, Value::List(schemas)) if LIST_WORDS.contains(&word) => {
-                let mut out = Vec::new();
-                for schema in schemas {
-                    out.push(self.field_schema(flow, schema)?);
-                }
-                Some(Json::Array(out))
-            }
-            (word, Value::Bool(value)) if SCHEMA_WORDS.contains(&word) => Some(Json::Bool(*value)),
-            (word, _) if SCHEMA_WORDS.contains(&word) => self.field_schema(flow, node),
-            (
-                _,
-                Value::Null
-                | Value::Bool(_)
-                | Value::Number(_)
-                | Value::Text(_)
-                | Value::List(_)
-                | Value::Map(_),
-            ) => Some(node.to_json()),
-        }
-    }
-
-    /// A map with a `$` key: JSON Schema as it stands.
-    fn whole_schema(&mut self, flow: usize, map: &Map) -> Option<Json> {
-        if map.contains_key("$ref") {
-            return self.schema_file(flow, map);
-        }
-        let mut schema = JsonMap::new();
-        for (word, entry) in map {
-            schema.insert(word.clone(), entry.node.to_json());
-        }
-        schema.shift_remove("$schema");
-        let span = map
-            .first()
-            .map_or(self.flows[flow].node.span, |(_, entry)| entry.key);
-        self.valid_schema(Json::Object(schema), span)
-    }
-
-    /// A schema that is taken as it stands has to be a valid one.
-    fn valid_schema(&mut self, schema: Json, span: Span) -> Option<Json> {
-        if let Err(why) = Type::from_schema(crate::types::lift_defs(schema.clone())) {
-            self.problem(Problem::new(
-                codes::BAD_TYPE,
-                span,
-                format!("this is no valid JSON Schema: {why}"),
-            ));
-            return None;
-        }
-        Some(schema)
-    }
-
-    /// `$ref: file.json`, `$ref: file.json#/part`.
-    fn schema_file(&mut self, flow: usize, map: &Map) -> Option<Json> {
-        let entry = map.get("$ref")?;
-        let Some(reference) = entry.node.text() else {
-            self.problem(Problem::new(
-                codes::BAD_TYPE,
-                entry.node.span,
-                "`$ref` takes the path of a file",
-            ));
-            return None;
-        };
-        let (path, pointer) = reference.split_once('#').unwrap_or((reference, ""));
-        if path.is_empty() {
-            return Some(Node::made(Value::Map(map.clone()), entry.key).to_json());
-        }
-        let path = resolve(&self.flows[flow].path, path);
-        let Some(file) = self.bundle.schemas.get(&path) else {
-            let error = self.origin.unreadable.get(&path).cloned();
-            let error = error.unwrap_or_else(|| crate::lang::ReadError::new("it was not read"));
-            self.problem(unreadable(&path, &error, entry.node.span));
-            return None;
-        };
-        let Some(part) = file.pointer(pointer) else {
-            let message = format!("`{path}` has nothing at `{pointer}`");
-            self.problem(Problem::new(codes::BAD_TYPE, entry.node.span, message));
-            return None;
-        };
-        let mut schema = part.clone();
-        if let Json::Object(schema) = &mut schema {
-            schema.shift_remove("$schema");
-            schema.shift_remove("$id");
-            if let (Some(defs), false) = (file.get("$defs"), pointer.is_empty()) {
-                schema.insert("$defs".to_owned(), defs.clone());
-            }
-            for (word, entry) in map
-                .iter()
-                .filter(|(word, _)| *word == "default" || *word == "description")
-            {
-                schema.insert(word.clone(), entry.node.to_json());
-            }
-        }
-        self.valid_schema(schema, entry.node.span)
-    }
-}
-
-/// Keywords whose values [`Lower::good_keyword`] and the readers of types know to be right.
-const PLAIN_WORDS: &[&str] = &[
-    "type",
-    "enum",
-    "const",
-    "properties",
-    "required",
-    "additionalProperties",
-    "items",
-    "anyOf",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "default",
-    "title",
-    "description",
-    "examples",
-];
-
-/// Whether a schema holds nothing that only a validator can find wrong, such as a pattern. Compiling one takes longer than all else
-/// that is done for a step, so it is done where it tells something.
-fn is_plain(schema: &Json) -> bool {
-    let Json::Object(map) = schema else {
-        return schema.is_boolean();
-    };
-    map.iter()
-        .all(|(word, value)| match (word.as_str(), value) {
-            ("properties", Json::Object(fields)) => fields.values().all(is_plain),
-            ("anyOf", Json::Array(types)) => types.iter().all(is_plain),
-            ("items" | "additionalProperties", value) => is_plain(value),
-            (word, _) => PLAIN_WORDS.contains(&word),
-        })
 }
 
 /// Splits at `|` outside brackets.

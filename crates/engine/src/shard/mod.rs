@@ -26,7 +26,7 @@ use std::sync::Arc;
 use ravel_core::effect::Millis;
 use ravel_core::event::{Input, Reject};
 use ravel_core::port_store::{Owner, Reply};
-use ravel_core::run::Run;
+use ravel_core::run::{Handled, Run};
 
 use self::live::{Live, Place, Told};
 use self::slots::Berth;
@@ -295,7 +295,11 @@ impl Shard {
             return;
         }
         let mut live = Live::new(prefix, self.first_owner(), now);
-        let handled = live.run.fork(now, Arc::clone(&run));
+        // Attempts that began in the last turn of the prefix leave here for the first time: `outstanding` has them.
+        let handled = live.run.fork(now, Arc::clone(&run)).map(|handled| Handled {
+            commands: live.run.outstanding(),
+            ..handled
+        });
         let key = self.admit(run, Place::Live(Box::new(live)));
         match handled {
             Ok(handled) => {

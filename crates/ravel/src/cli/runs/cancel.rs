@@ -1,0 +1,61 @@
+//! `ravel runs cancel`.
+
+use std::sync::Arc;
+
+use clap::Args;
+use ravel_core::port_store::Message;
+
+use super::follow;
+use super::list::is_owned;
+use crate::cli::messages;
+use crate::cli::watch::WatchOptions;
+use crate::cli::{Context, Json};
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::wire::{self, Session};
+
+/// Cancels a run, or one step of it
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ravel runs cancel last\n  ravel runs cancel 0193 --step docs[3]\n\n\
+    What is under way is stopped and what was done is compensated. A run that no process works on is taken\n\
+    over for that."
+)]
+pub(super) struct Cancel {
+    /// The run: its id, a unique beginning or end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// Only this step, by path
+    #[arg(long, value_name = "PATH")]
+    step: Option<String>,
+    #[command(flatten)]
+    watch: WatchOptions,
+    #[command(flatten)]
+    json: Json,
+}
+
+impl Cancel {
+    pub(super) fn run(self, context: &Context) -> Result<Exit> {
+        let config = context.config()?;
+        let shelf = super::shelf(context)?;
+        let summary = wire::find_run(&shelf, &self.run)?;
+        let message = Message::Cancel {
+            path: self.step.map(Arc::from),
+            by: messages::sender(),
+        };
+        messages::check(&shelf, &summary, &message)?;
+        let sent = messages::post(&shelf, &summary.run, &message)?;
+        if is_owned(&shelf, &summary.run)? {
+            return sent.tell(context, self.json.json, &summary.run, "the cancel");
+        }
+
+        let session = Session::start(shelf, &config)?;
+        let exit = follow(context, &session, &summary.run, self.watch, self.json.json)?;
+        // It was asked to be cancelled and it is: that is success for this command.
+        Ok(if exit == Exit::Cancelled {
+            Exit::Succeeded
+        } else {
+            exit
+        })
+    }
+}

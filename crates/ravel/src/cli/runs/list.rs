@@ -1,0 +1,200 @@
+//! `ravel runs list`.
+
+use clap::Args;
+use ravel_core::port::{RunState, Summary};
+use ravel_core::port_store::{Filter, Listing as _, Ownership as _};
+use serde_json::{Value, json};
+
+use crate::cli::{Context, Json};
+use crate::error::{Error, Result};
+use crate::exit::Exit;
+use crate::output::{Column, Table, units};
+use crate::view::State;
+use crate::wire::{self, Shelf, shown_state, store_error};
+
+/// Runs that are listed unless said otherwise.
+const LIMIT_DEFAULT: usize = 50;
+/// The state of a live run that no process works on.
+const PAUSED: &str = "paused";
+
+/// Lists runs, newest first
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  ravel runs list --state failed --since 1d\n  ravel runs list --json | jq '.runs[0].id'"
+)]
+pub(super) struct List {
+    /// Only these states: running, waiting, paused, cancelling, compensating, succeeded, failed, cancelled
+    #[arg(long = "state", value_name = "STATE", value_parser = state)]
+    states: Vec<String>,
+    /// Only runs of this flow
+    #[arg(long, value_name = "NAME")]
+    flow: Option<String>,
+    /// Only runs that were started in this span: 30m, 2h, 7d
+    #[arg(long, value_name = "SPAN", value_parser = units::parse_duration)]
+    since: Option<u64>,
+    /// At most so many; 0 lists all
+    #[arg(long, value_name = "N", default_value_t = LIMIT_DEFAULT)]
+    limit: usize,
+    #[command(flatten)]
+    json: Json,
+}
+
+const STATES: [RunState; 7] = [
+    RunState::Running,
+    RunState::Waiting,
+    RunState::Cancelling,
+    RunState::Compensating,
+    RunState::Succeeded,
+    RunState::Failed,
+    RunState::Cancelled,
+];
+
+fn state(text: &str) -> std::result::Result<String, String> {
+    if text == PAUSED || STATES.iter().any(|state| state.name() == text) {
+        Ok(text.to_owned())
+    } else {
+        let names: Vec<&str> = STATES
+            .iter()
+            .map(|state| state.name())
+            .chain([PAUSED])
+            .collect();
+        let near = crate::error::nearest(text, names.iter().copied());
+        Err(near.map_or_else(
+            || format!("states are {}", names.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        ))
+    }
+}
+
+impl List {
+    pub(super) fn run(self, context: &Context) -> Result<Exit> {
+        let config = context.config()?;
+        let rows = match wire::open_existing(&config)? {
+            Some(shelf) => self.rows(&shelf)?,
+            None => Vec::new(),
+        };
+        if self.json.json {
+            let runs: Vec<Value> = rows
+                .iter()
+                .map(|(summary, state)| element(summary, state))
+                .collect();
+            context.output.json(&json!({"runs": runs}))?;
+            return Ok(Exit::Succeeded);
+        }
+        if rows.is_empty() {
+            context.output.talk("no runs; `ravel run FLOW` starts one");
+            return Ok(Exit::Succeeded);
+        }
+        let now = units::now();
+        let mut table = Table::new([
+            Column::left("run"),
+            Column::flexible("flow"),
+            Column::left("state"),
+            Column::right("started"),
+            Column::right("took"),
+            Column::right("tokens"),
+            Column::right("cost"),
+        ]);
+        for (summary, state) in &rows {
+            let end = if summary.state.is_final() {
+                summary.updated
+            } else {
+                now
+            };
+            table.row([
+                (summary.run.to_string(), None),
+                (summary.flow.to_string(), None),
+                ((*state).to_owned(), Some(tone(summary.state, state))),
+                (units::relative(summary.created, now), None),
+                (units::duration(end.saturating_sub(summary.created)), None),
+                (units::count(summary.usage.tokens()), None),
+                (units::money(summary.usage.cost_microusd), None),
+            ]);
+        }
+        context
+            .output
+            .data(&table.render(context.output.paint, context.output.width()))?;
+        if self.limit > 0 && rows.len() == self.limit {
+            context
+                .output
+                .talk(&format!("the newest {}; --limit 0 lists all", self.limit));
+        }
+        Ok(Exit::Succeeded)
+    }
+
+    fn rows(&self, shelf: &Shelf) -> Result<Vec<(Summary, &'static str)>> {
+        // `paused` is not stored: it means that a live run has no owner, so it is sorted out here.
+        let wants_paused = self.states.iter().any(|state| state == PAUSED);
+        let mut states: Vec<RunState> = STATES
+            .into_iter()
+            .filter(|state| self.states.iter().any(|name| name == state.name()))
+            .collect();
+        if wants_paused {
+            states.extend(STATES.into_iter().filter(|state| !state.is_final()));
+        }
+        let sorted_out = self.states.iter().any(|name| {
+            STATES
+                .iter()
+                .all(|state| state.name() != name || !state.is_final())
+        });
+        let filter = Filter {
+            states,
+            flow: self.flow.clone(),
+            id_prefix: None,
+            since: self.since.map(|span| units::now().saturating_sub(span)),
+            limit: if sorted_out { 0 } else { self.limit },
+        };
+        let mut rows = Vec::new();
+        for summary in shelf.store.runs(&filter).map_err(store_error)? {
+            let shown = shown_state(shelf, &summary)?;
+            if self.states.is_empty() || self.states.iter().any(|state| state == shown) {
+                rows.push((summary, shown));
+            }
+            if self.limit > 0 && rows.len() == self.limit {
+                break;
+            }
+        }
+        Ok(rows)
+    }
+}
+
+/// A run in JSON documents.
+pub(super) fn element(summary: &Summary, state: &str) -> Value {
+    json!({
+        "id": summary.run,
+        "flow": summary.flow,
+        "state": state,
+        "created": units::rfc3339(summary.created),
+        "updated": units::rfc3339(summary.updated),
+        "wake_at": summary.wake_at.map(units::rfc3339),
+        "output": summary.output,
+        "error": summary.error,
+        "cost": units::dollars(summary.usage.cost_microusd),
+        "tokens": summary.usage.tokens(),
+        "forked_from": summary.forked_from.as_ref().map(|(run, turn)| json!({"run": run, "turn": turn})),
+        "uncompensated": summary.uncompensated,
+    })
+}
+
+/// The colour of a run's state.
+pub(super) fn tone(state: RunState, shown: &str) -> crate::output::Tone {
+    match state {
+        _ if shown == PAUSED => State::Waiting.tone(),
+        RunState::Running => State::Running.tone(),
+        RunState::Waiting => State::Waiting.tone(),
+        RunState::Cancelling | RunState::Compensating | RunState::Cancelled => {
+            State::Cancelled.tone()
+        }
+        RunState::Succeeded => State::Succeeded.tone(),
+        RunState::Failed => State::Failed.tone(),
+    }
+}
+
+/// The process that owns a run, when one does.
+pub(super) fn is_owned(shelf: &Shelf, run: &str) -> Result<bool> {
+    shelf
+        .store
+        .owner(run)
+        .map(|owner| owner.is_some())
+        .map_err(|error| -> Error { store_error(error) })
+}

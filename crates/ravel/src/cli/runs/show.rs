@@ -1,0 +1,238 @@
+//! `ravel runs show`: one run, step by step.
+
+use clap::Args;
+use ravel_core::port_store::Log as _;
+use ravel_core::run::NodeView;
+use serde_json::{Value, json};
+
+use super::list::{element, tone};
+use crate::cli::{Context, Json};
+use crate::error::Result;
+use crate::exit::Exit;
+use crate::output::{Column, Output, Table, Tone, one_line, units};
+use crate::view::{place_of, short, why_skipped};
+use crate::wire::{self, folded, shown_state, store_error};
+
+/// Steps that a table shows unless all are asked for.
+const STEPS_SHOWN_MAX: usize = 200;
+
+/// Shows a run: its steps, output and error
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  ravel runs show last\n  ravel runs show 0193 --values")]
+pub(super) struct Show {
+    /// The run: its id, a unique beginning or end of it, or `last`
+    #[arg(value_name = "RUN")]
+    run: String,
+    /// Shows the value of each step
+    #[arg(long)]
+    values: bool,
+    /// Shows every step of large runs
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    json: Json,
+}
+
+impl Show {
+    pub(super) fn run(self, context: &Context) -> Result<Exit> {
+        let config = context.config()?;
+        let shelf = super::shelf(context)?;
+        let summary = wire::find_run(&shelf, &self.run)?;
+        let state = shown_state(&shelf, &summary)?;
+        let run = folded(&shelf, &summary.run)?;
+        let nodes: Vec<NodeView> = run.nodes().collect();
+        let bundle = shelf.store.bundle(&summary.graph).map_err(store_error)?;
+        let places = wire::with_places(&bundle, &config);
+        let place = |path: &str| places.as_ref().and_then(|graph| place_of(graph, path));
+        if self.json.json {
+            let mut document = element(&summary, state);
+            document["input"] = json!(run.input());
+            document["turns"] = json!(run.last_turn());
+            document["steps"] = nodes
+                .iter()
+                .filter(|node| !node.path.is_empty())
+                .map(step)
+                .collect();
+            document["questions"] = json!(run.questions());
+            context.output.json(&document)?;
+            return Ok(Exit::Succeeded);
+        }
+        let output = &context.output;
+        let paint = output.paint;
+        output.line(&format!(
+            "{}  {}  {}",
+            paint.bold(&summary.flow),
+            paint.tone(tone(summary.state, state), state),
+            summary.run
+        ))?;
+        let took = summary.updated.saturating_sub(summary.created);
+        let mut facts = vec![
+            format!("started {}", units::time(summary.created)),
+            format!("took {}", units::duration(took)),
+            format!("{} turns", run.last_turn()),
+        ];
+        if summary.usage.tokens() > 0 {
+            facts.push(format!("{} tokens", units::count(summary.usage.tokens())));
+        }
+        if summary.usage.cost_microusd > 0 {
+            facts.push(units::money(summary.usage.cost_microusd));
+        }
+        if let Some((from, turn)) = &summary.forked_from {
+            facts.push(format!("forked from {from} at turn {turn}"));
+        }
+        output.line(&paint.dim(&facts.join(", ")))?;
+        output.line("")?;
+        output.data(&self.table(&nodes, output))?;
+        if let Some(input) = run.input() {
+            output.line(&format!(
+                "\n{} {}",
+                paint.dim("input:"),
+                compact(input.json(), output)
+            ))?;
+        }
+        if let Some(value) = &summary.output {
+            output.line(&format!(
+                "{} {}",
+                paint.dim("output:"),
+                pretty(value.json())
+            ))?;
+        }
+        if let Some(error) = &summary.error {
+            output.line(&format!(
+                "{} {}",
+                paint.tone(Tone::Bad, "error:"),
+                short(error)
+            ))?;
+            if let Some(path) = &error.step {
+                let at = place(path)
+                    .map(|place| format!(" ({}:{}:{})", place.file, place.line, place.column));
+                output.line(&format!("  in step {path}{}", at.unwrap_or_default()))?;
+            }
+            if let Some(data) = &error.data {
+                output.line(&format!("  {}", compact(data.json(), output)))?;
+            }
+        }
+        for question in run.questions() {
+            output.line(&format!(
+                "{} {} asks: {}",
+                paint.tone(Tone::Warn, "?"),
+                question.path,
+                question.ask
+            ))?;
+            output.line(&format!("  ravel answer {}", question.id))?;
+        }
+        if !summary.uncompensated.is_empty() {
+            output.line(&format!(
+                "effects that stand: {}",
+                summary.uncompensated.join(", ")
+            ))?;
+        }
+        Ok(Exit::Succeeded)
+    }
+
+    fn table(&self, nodes: &[NodeView], output: &Output) -> String {
+        let steps: Vec<&NodeView> = nodes.iter().filter(|node| !node.path.is_empty()).collect();
+        let shown = if self.all {
+            steps.len()
+        } else {
+            steps.len().min(STEPS_SHOWN_MAX)
+        };
+        let mut table = Table::new([
+            Column::flexible("step"),
+            Column::left("kind"),
+            Column::left("state"),
+            Column::right("tries"),
+            Column::right("took"),
+            Column::right("tokens"),
+            Column::right("cost"),
+            Column::flexible(if self.values { "value" } else { "why" }),
+        ]);
+        for node in &steps[..shown] {
+            let took = node.began.and_then(|began| {
+                node.ended
+                    .map(|ended| units::duration(ended.saturating_sub(began)))
+            });
+            let error = node
+                .error
+                .as_ref()
+                .filter(|_| node.state != "succeeded")
+                .map(short);
+            let why = error.or_else(|| node.skip.as_ref().map(why_skipped));
+            let value = node
+                .value
+                .as_ref()
+                .filter(|_| self.values)
+                .map(|value| value.json().to_string());
+            table.row([
+                (node.path.to_string(), None),
+                (node.kind.to_owned(), Some(Tone::Faint)),
+                (node.state.to_owned(), Some(state_tone(node.state))),
+                (
+                    if node.attempts > 0 {
+                        node.attempts.to_string()
+                    } else {
+                        "-".to_owned()
+                    },
+                    None,
+                ),
+                (took.unwrap_or_else(|| "-".to_owned()), None),
+                (units::count(node.usage.tokens()), None),
+                (units::money(node.usage.cost_microusd), None),
+                (value.or(why).unwrap_or_default(), Some(Tone::Faint)),
+            ]);
+        }
+        let mut text = table.render(output.paint, output.width());
+        if shown < steps.len() {
+            text.push_str(&format!(
+                "… {} more steps; --all shows them\n",
+                steps.len() - shown
+            ));
+        }
+        text
+    }
+}
+
+/// A step in JSON documents.
+fn step(node: &NodeView) -> Value {
+    json!({
+        "path": node.path,
+        "kind": node.kind,
+        "state": node.state,
+        "attempts": node.attempts,
+        "began": node.began.map(units::rfc3339),
+        "ended": node.ended.map(units::rfc3339),
+        "seconds": node.began.and_then(|began| node.ended.map(|ended| seconds(ended.saturating_sub(began)))),
+        "tokens": node.usage.tokens(),
+        "cost": units::dollars(node.usage.cost_microusd),
+        "value": node.value,
+        "error": node.error,
+        "skip": node.skip.as_ref().map(why_skipped),
+    })
+}
+
+#[expect(clippy::cast_precision_loss, reason = "spans are far below 2^53 ms")]
+fn seconds(ms: u64) -> f64 {
+    ms as f64 / 1_000.0
+}
+
+/// The colour of a step's state word.
+pub(super) fn state_tone(state: &str) -> Tone {
+    match state {
+        "succeeded" => Tone::Good,
+        "failed" => Tone::Bad,
+        "running" | "ready" => Tone::Busy,
+        "waiting" | "cancelled" => Tone::Warn,
+        _ => Tone::Faint,
+    }
+}
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+fn compact(value: &Value, output: &Output) -> String {
+    crate::output::cut(
+        &one_line(&value.to_string()),
+        output.width().saturating_sub(10).max(40),
+    )
+}

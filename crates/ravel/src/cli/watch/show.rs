@@ -1,0 +1,227 @@
+//! The three ways to show a run that goes on.
+
+use std::io::Stderr;
+
+use ravel_core::event::{Event, Turn};
+use ravel_core::port::Summary;
+use serde_json::{Map, Value};
+
+use crate::error::{Error, Result};
+use crate::live::{Frame, Screen, how_to_answer, rows, settled_line};
+use crate::output::{Output, Tone, units};
+use crate::view::Folder;
+
+/// How a run is shown.
+pub(super) enum Show {
+    /// A tree that is redrawn on stderr.
+    Live {
+        screen: Screen<Stderr>,
+        output: Output,
+        beat: usize,
+    },
+    /// A line for each step that settles, on stderr.
+    Plain { output: Output },
+    /// A line for each event, on stdout.
+    Json,
+}
+
+impl Show {
+    pub(super) fn choose(output: &Output, as_json: bool, plain: bool) -> Self {
+        if as_json {
+            Self::Json
+        } else if output.stderr_terminal && !plain && !output.quiet {
+            Self::Live {
+                screen: Screen::new(std::io::stderr()),
+                output: output.clone(),
+                beat: 0,
+            }
+        } else {
+            Self::Plain {
+                output: output.clone(),
+            }
+        }
+    }
+
+    pub(super) const fn is_json(&self) -> bool {
+        matches!(self, Self::Json)
+    }
+
+    pub(super) const fn is_for_people(&self) -> bool {
+        !self.is_json()
+    }
+
+    /// One turn, and the steps that settled in it.
+    pub(super) fn turn(
+        &mut self,
+        output: &Output,
+        run: &str,
+        turn: &Turn,
+        folder: &Folder,
+        settled: &[usize],
+    ) -> Result<()> {
+        match self {
+            Self::Live { .. } => Ok(()),
+            Self::Plain { output } => {
+                plain(output, turn, folder, settled);
+                Ok(())
+            }
+            Self::Json => {
+                for event in &turn.events {
+                    output.json_line(&event_line(run, turn, event)?)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Draws the tree as it is now.
+    pub(super) fn draw(&mut self, folder: &Folder) -> Result<()> {
+        let Self::Live {
+            screen,
+            output,
+            beat,
+        } = self
+        else {
+            return Ok(());
+        };
+        *beat += 1;
+        let frame = frame(output, *beat, false);
+        screen.draw(rows(folder.view(), frame)).map_err(drawing)
+    }
+
+    /// Leaves the terminal to somebody else: the next draw begins below.
+    pub(super) fn pause_drawing(&mut self) {
+        if let Self::Live { screen, .. } = self {
+            let _ = screen.clear();
+        }
+    }
+
+    /// The last frame stays, whole.
+    pub(super) fn finish(&mut self, folder: &Folder) -> Result<()> {
+        let Self::Live { screen, output, .. } = self else {
+            return Ok(());
+        };
+        let frame = frame(output, 0, true);
+        screen
+            .draw(rows(folder.view(), frame))
+            .and_then(|()| screen.leave())
+            .map_err(drawing)
+    }
+
+    /// The result of a run that is over: the output on stdout.
+    pub(super) fn result(&self, output: &Output, summary: &Summary) -> Result<()> {
+        if self.is_json() {
+            return output.json_line(&super::result(summary));
+        }
+        if let Self::Plain { .. } = self {
+            let mut facts = vec![units::duration(
+                summary.updated.saturating_sub(summary.created),
+            )];
+            if summary.usage.tokens() > 0 {
+                facts.push(format!("{} tokens", units::count(summary.usage.tokens())));
+            }
+            if summary.usage.cost_microusd > 0 {
+                facts.push(units::money(summary.usage.cost_microusd));
+            }
+            output.talk(&format!(
+                "run {} {} ({})",
+                summary.run,
+                summary.state.name(),
+                facts.join(", ")
+            ));
+        }
+        if let Some(error) = &summary.error {
+            let paint = output.paint_talk;
+            let step = error
+                .step
+                .as_ref()
+                .map(|step| format!(" in {step}"))
+                .unwrap_or_default();
+            output.shout(&format!(
+                "{}{step} {}",
+                paint.tone(Tone::Bad, "failed"),
+                crate::view::short(error)
+            ));
+            output.shout(&format!(
+                "{} ravel runs why {}",
+                paint.tone(Tone::Note, "hint:"),
+                summary.run
+            ));
+        }
+        if !summary.uncompensated.is_empty() {
+            output.shout(&format!(
+                "effects that stand: {}",
+                summary.uncompensated.join(", ")
+            ));
+        }
+        match &summary.output {
+            Some(value) => print_value(output, value.json()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A value as data: text as it is, everything else as JSON.
+pub(crate) fn print_value(output: &Output, value: &Value) -> Result<()> {
+    match value {
+        Value::String(text) => output.line(text),
+        Value::Null => Ok(()),
+        other => output.json(other),
+    }
+}
+
+fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
+    let view = folder.view();
+    for event in &turn.events {
+        if let Event::RunStarted { run, .. } = event {
+            output.talk(&format!("run {run} {}", view.flow));
+        }
+        if let Event::Asked { question, .. } = event
+            && let Some(open) = view.questions.iter().find(|open| open.id == **question)
+        {
+            output.shout(&format!(
+                "{} {}: {}",
+                output.paint_talk.tone(Tone::Warn, "?"),
+                open.path,
+                open.ask
+            ));
+            output.shout(&format!("  {}", how_to_answer(open)));
+        }
+    }
+    for index in settled
+        .iter()
+        .filter(|index| !view.steps[**index].path.is_empty())
+    {
+        output.talk(&settled_line(view, *index, output.paint_talk, true));
+    }
+}
+
+/// An event as a JSON object that says where in the log it is.
+pub(crate) fn event_line(run: &str, turn: &Turn, event: &Event) -> Result<Value> {
+    let event = serde_json::to_value(event)
+        .map_err(|error| Error::trouble("an event cannot be written as JSON").because(error))?;
+    let mut line = Map::new();
+    line.insert("run".into(), run.into());
+    line.insert("turn".into(), turn.turn.into());
+    line.insert("at".into(), turn.at.into());
+    if let Value::Object(fields) = event {
+        line.extend(fields);
+    }
+    Ok(Value::Object(line))
+}
+
+fn frame(output: &Output, beat: usize, whole: bool) -> Frame {
+    Frame {
+        paint: output.paint_talk,
+        unicode: output.unicode(),
+        width: output.width(),
+        height: output.height(),
+        now: units::now(),
+        beat,
+        whole,
+    }
+}
+
+fn drawing(error: std::io::Error) -> Error {
+    Error::trouble("cannot draw on the terminal").because(error)
+}

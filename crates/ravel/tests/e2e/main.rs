@@ -1,0 +1,14 @@
+//! The real binary, end to end: real processes, a real database, nothing mocked.
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests: a failure is the test's failure"
+)]
+
+mod commands;
+mod crash;
+mod help;
+mod inputs;
+mod lab;
+mod people;
+mod slice;
+mod stop;

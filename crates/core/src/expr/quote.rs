@@ -86,6 +86,12 @@ pub enum Quote {
     Double,
     /// `<<WORD … WORD`
     HereDocument,
+    /// `# …`, which the first newline of a value ends
+    Comment,
+    /// A backslash right before it, which takes the opening quote away
+    Backslash,
+    /// `$(( … ))`, which evaluates what it is given
+    Arithmetic,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,6 +103,8 @@ enum State {
     Single,
     Double,
     Comment,
+    /// Inside `$(( ))`.
+    Arithmetic,
 }
 
 /// Follows the quoting of shell text: enough of it to know what a place stands in.
@@ -107,6 +115,10 @@ struct Shell {
     /// The end word of the here-document we are in, and its line so far.
     document: Option<(String, String)>,
     word_start: bool,
+    /// The text before ends with a backslash that escapes what comes next.
+    escaped: bool,
+    /// The two characters before.
+    before: [char; 2],
 }
 
 impl Shell {
@@ -121,12 +133,17 @@ impl Shell {
         match self.state() {
             State::Single => Some(Quote::Single),
             State::Double => Some(Quote::Double),
-            State::Plain | State::Nested | State::Backtick | State::Comment => None,
+            State::Comment => Some(Quote::Comment),
+            _ if self.states.contains(&State::Arithmetic) => Some(Quote::Arithmetic),
+            _ if self.escaped => Some(Quote::Backslash),
+            State::Plain | State::Nested | State::Backtick | State::Arithmetic => None,
         }
     }
 
     fn value(&mut self) {
         self.word_start = false;
+        self.escaped = false;
+        self.before = ['\0'; 2];
         if let Some((_, line)) = &mut self.document {
             line.push('\0');
         }
@@ -135,6 +152,7 @@ impl Shell {
     fn text(&mut self, text: &str) {
         let mut rest = text.chars().peekable();
         while let Some(char) = rest.next() {
+            self.escaped = false;
             if self.document.is_some() {
                 self.document_char(char);
                 continue;
@@ -164,8 +182,9 @@ impl Shell {
                         false
                     }
                 },
-                State::Plain | State::Nested | State::Backtick => {
-                    if char == '<' && next == Some('<') {
+                State::Plain | State::Nested | State::Backtick | State::Arithmetic => {
+                    let shifts = self.states.contains(&State::Arithmetic);
+                    if char == '<' && next == Some('<') && !shifts {
                         rest.next();
                         self.announce(&mut rest);
                         continue;
@@ -173,8 +192,9 @@ impl Shell {
                     self.plain(char, next)
                 }
             };
-            if skip {
-                rest.next();
+            self.before = [self.before[1], char];
+            if skip && let Some(skipped) = rest.next() {
+                self.before = [char, skipped];
             }
         }
     }
@@ -194,17 +214,25 @@ impl Shell {
     fn plain(&mut self, char: char, next: Option<char>) -> bool {
         let word_start = std::mem::replace(&mut self.word_start, false);
         match char {
-            '\\' => return next.is_some(),
+            '\\' => {
+                self.escaped = next.is_none();
+                return next.is_some();
+            }
             '\'' => self.states.push(State::Single),
             '"' => self.states.push(State::Double),
             '#' if word_start => self.states.push(State::Comment),
             '`' if self.state() == State::Backtick => self.close_if(true),
             '`' => self.states.push(State::Backtick),
             '(' => {
-                self.states.push(State::Nested);
+                let arithmetic = self.before == ['$', '('];
+                self.states.push(if arithmetic {
+                    State::Arithmetic
+                } else {
+                    State::Nested
+                });
                 self.word_start = true;
             }
-            ')' => self.close_if(self.state() == State::Nested),
+            ')' => self.close_if(matches!(self.state(), State::Nested | State::Arithmetic)),
             '\n' => self.newline(),
             ' ' | '\t' | ';' | '&' | '|' => self.word_start = true,
             _ => {}
@@ -266,6 +294,8 @@ pub(crate) fn hand_quoted(body: &[Stmt]) -> Vec<HandQuoted> {
         announced: Vec::new(),
         document: None,
         word_start: true,
+        escaped: false,
+        before: ['\0'; 2],
     };
     let mut found = Vec::new();
     walk(body, &mut shell, &mut found);

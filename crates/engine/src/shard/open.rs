@@ -182,14 +182,25 @@ impl Shard {
             return;
         };
         let epoch = live.owner.epoch;
-        // The run's own time never goes back, so what is merged must not be behind the record of the recovery.
+        // The run's own time never goes back, so what is merged must not be behind the record of the recovery. Nothing
+        // starts in that past: an attempt's timeout counts from when it really leaves.
         let at = rows.first().map_or(now, |letter| letter.at);
+        let merges = !rows.is_empty();
+        live.run.set_hold(merges);
         if !self.apply_quietly(at, key, Input::Recovered { epoch }, out) {
             return;
         }
         for letter in rows {
             self.tick_quietly_until(letter.at, key, out);
             self.take_in_quietly(letter, now, key, out);
+        }
+        if merges {
+            if let Some(live) = self.live_mut(key) {
+                live.run.set_hold(false);
+            }
+            if !self.apply_quietly(now, key, Input::Recovered { epoch }, out) {
+                return;
+            }
         }
         self.carry_on(now, key, out);
         self.tick_if_due(now, key);

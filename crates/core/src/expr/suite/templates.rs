@@ -235,6 +235,22 @@ fn values_that_stand_inside_shell_quotes_are_found() {
     );
     assert_eq!(found("cat <<< {{ a }}"), vec![]);
     assert_eq!(
+        found("echo hello # {{ a }}\necho {{ b }}"),
+        one("a", Quote::Comment)
+    );
+    assert_eq!(found("echo \\{{ a }} {{ b }}"), one("a", Quote::Backslash));
+    assert_eq!(found("echo \\\\{{ a }}"), vec![]);
+    assert_eq!(
+        found("echo $(( {{ a }} + (1) )) {{ b }}"),
+        one("a", Quote::Arithmetic)
+    );
+    assert_eq!(
+        found("echo \"$(( {{ a }} ))\" {{ b }}"),
+        one("a", Quote::Arithmetic)
+    );
+    assert_eq!(found("echo $((1<<2))\necho {{ a }}"), vec![]);
+    assert_eq!(found("echo $( (echo {{ a }}) )"), vec![]);
+    assert_eq!(
         found("{% if ok %}echo '{{ a }}'{% endif %} {{ b }}"),
         one("a", Quote::Single)
     );

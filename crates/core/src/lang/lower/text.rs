@@ -212,6 +212,9 @@ impl Lower<'_> {
             let inside = match place.inside {
                 Quote::Single | Quote::Double => "inside quotes",
                 Quote::HereDocument => "in a here-document",
+                Quote::Comment => "in a comment, which its first newline ends,",
+                Quote::Backslash => "behind a backslash, which takes its quoting away,",
+                Quote::Arithmetic => "inside `$(( ))`, which evaluates it,",
             };
             let problem = Problem::new(
                 codes::HAND_QUOTED,

@@ -298,6 +298,20 @@ impl State {
         for armed in &mut self.armed {
             armed.inherited = true;
         }
+        // Attempts that the last turn of the prefix started are this run's, from now on.
+        let now = self.now;
+        for node in self.flights.clone() {
+            let timeout = self.graph.step(self.node(node).step).leaf.timeout;
+            let Some(flight) = self.extra(node).flight.as_mut().filter(|flight| flight.turn == turn) else {
+                continue;
+            };
+            let before = flight.until;
+            (flight.started, flight.until) = (now, now.saturating_add(timeout));
+            let until = flight.until;
+            self.timers.remove(&(before, node, Timer::Timeout));
+            self.timers.insert((until, node, Timer::Timeout));
+            self.node_mut(node).began = now;
+        }
         // A question of the new run is another question: it has an id of its own.
         let questions: Vec<Open> = std::mem::take(&mut self.questions).into_values().collect();
         for open in questions {

@@ -184,31 +184,73 @@ impl Turning<'_> {
         Ok(())
     }
 
-    /// The value of an effect that a person vouches for, held to the step's contract before it is taken.
+    /// The value of an effect that a person vouches for, held to what the step gives before it is taken.
     fn presumed_output(&self, node: Node, output: Option<&Value>) -> Result<Val, Reject> {
         let step = self.state.graph.step(self.state.node(node).step);
         let is_run = matches!(step.kind, Kind::Run(_));
-        let value = match output {
-            Some(output) => output.clone(),
-            None if is_run => json!({ "code": 0, "stdout": "", "stderr": "", "files": {} }),
-            None => Value::Null,
+        let returns = &self.state.written(node).returns;
+        let Some(output) = output else {
+            if let Some(reader) = self.reader(node) {
+                let message = format!("{reader} reads the value of the step: say `output` too");
+                return Err(invalid(message));
+            }
+            return match returns {
+                Some(_) => Err(invalid(
+                    "the step has a type for its value: say `output` too",
+                )),
+                None => Ok(Val::null()),
+            };
         };
-        let value = Val::new(value);
-        let Some(returns) = &self.state.written(node).returns else {
-            return Ok(value);
-        };
-        let judged = if is_run {
-            Val::new(value.get_path(&["json"]).cloned().unwrap_or_default())
+        let value = Val::new(output.clone());
+        let problems = if is_run {
+            run_value(returns.as_ref()).accepts(&value).err()
         } else {
-            value.clone()
+            returns
+                .as_ref()
+                .and_then(|returns| returns.accepts(&value).err())
         };
-        match returns.accepts(&judged) {
-            Ok(_) => Ok(value),
-            Err(problems) => Err(invalid(crate::run::value_problems(
+        match problems {
+            None if is_run => Ok(whole_run_value(value)),
+            None => Ok(value),
+            Some(problems) => Err(invalid(crate::run::value_problems(
                 "the `output` of the answer",
                 &problems,
             ))),
         }
+    }
+
+    /// Who reads the value of a step: a sibling, something inside one, or the output of the scope.
+    fn reader(&self, node: Node) -> Option<String> {
+        let activation = self.state.node(node);
+        let body = self
+            .state
+            .graph
+            .body(self.state.body_of(activation.parent)?);
+        let reads = |step: &&crate::graph::StepDef| {
+            step.deps
+                .iter()
+                .any(|dep| dep.on == activation.position && dep.how != crate::graph::DepKind::After)
+        };
+        let siblings = body.dependents.get(activation.position as usize)?;
+        let siblings = siblings
+            .iter()
+            .map(|at| self.state.graph.step(body.steps[*at as usize]));
+        if let Some(reader) = siblings
+            .filter(|step| reads(step))
+            .map(|step| format!("`{}`", step.name))
+            .next()
+        {
+            return Some(reader);
+        }
+        let name = &self.state.graph.step(activation.step).name;
+        let shown = match &body.output {
+            Some(output) => output
+                .refs()
+                .iter()
+                .any(|reference| *reference.root == **name),
+            None => body.steps.len() == 1 && activation.parent != 0,
+        };
+        shown.then(|| "the output".to_owned())
     }
 
     fn answer_compensation(
@@ -470,6 +512,28 @@ impl Turning<'_> {
             }
         }
     }
+}
+
+/// The type of what a `run` gives.
+fn run_value(returns: Option<&crate::types::Type>) -> crate::types::Type {
+    use crate::types::Type;
+    let json = returns.map(|returns| ("json", returns.clone(), true));
+    let fields = [
+        ("code", Type::integer(), false),
+        ("stdout", Type::string(), false),
+        ("stderr", Type::string(), false),
+        ("files", Type::object(), false),
+    ];
+    Type::fields(fields.into_iter().chain(json))
+}
+
+/// The value of a `run` that was not made by a process, with what every `run` gives filled in.
+pub(super) fn whole_run_value(value: Val) -> Val {
+    let mut whole = json!({ "code": 0, "stdout": "", "stderr": "", "files": {} });
+    if let (Value::Object(whole), Value::Object(given)) = (&mut whole, value.into_json()) {
+        whole.extend(given);
+    }
+    whole.into()
 }
 
 fn graph_signal<'g>(graph: &'g crate::graph::Graph, name: &str) -> Option<&'g crate::types::Type> {

@@ -448,13 +448,28 @@ impl Turning<'_> {
     }
 
     fn keep_caught(&self, node: Node, datum: Datum) -> Result<Datum, (Failure, Val)> {
-        match self.state.node(node).role {
-            Role::Root(_) => self.keep_contract(node, datum),
-            _ => match &self.state.written(node).returns {
-                Some(returns) => self.hold(node, returns, datum),
-                None => Ok(datum),
-            },
+        let activation = self.state.node(node);
+        if matches!(activation.role, Role::Root(_)) {
+            return self.keep_contract(node, datum);
         }
+        let Some(returns) = &self.state.written(node).returns else {
+            return Ok(datum);
+        };
+        let is_run = matches!(self.state.graph.step(activation.step).kind, Kind::Run(_));
+        if !is_run {
+            return self.hold(node, returns, datum);
+        }
+        // A handler of a `run` may give the whole value or just what the process would have printed.
+        let value = self.state.resolve(&datum);
+        let whole = match value.get_path(&["json"]) {
+            Some(_) => value,
+            None => Val::new(serde_json::json!({ "json": value })),
+        };
+        self.hold_json(
+            node,
+            returns,
+            Datum::Value(super::people::whole_run_value(whole)),
+        )
     }
 
     /// A `catch` handler with steps ended.

@@ -567,3 +567,82 @@ fn ends_alike_after_every_cut(yaml: &str) {
         );
     }
 }
+
+#[test]
+fn an_answer_about_a_lost_run_gives_a_value_that_its_readers_can_read() {
+    let yaml = "
+ravel: 1
+name: lost
+steps:
+  a: { run: 'echo a' }
+  b: { set: { x: '{{ a.stdout }}' } }
+output: '{{ b.x }}'
+";
+    let mut world = World::new(yaml, json!({}), Box::new(echo));
+    world.crash();
+    let question = world.questions()[0].id.clone();
+    for wrong in [
+        json!({ "happened": true }),
+        json!({ "happened": true, "output": "hi" }),
+        json!({ "happened": true, "output": { "stdout": 5 } }),
+    ] {
+        assert_eq!(
+            world.answer(&question, wrong).unwrap_err().code,
+            "invalid_answer"
+        );
+    }
+    world
+        .answer(
+            &question,
+            json!({ "happened": true, "output": { "stdout": "a" } }),
+        )
+        .unwrap();
+    world.drive();
+    assert_eq!(world.output(), json!("a"));
+}
+
+#[test]
+fn a_cleanup_that_a_crash_lost_runs_again_when_a_person_says_so() {
+    let yaml = "
+ravel: 1
+name: cleanup
+steps:
+  - book: { tool: test.book, with: {}, effect: once, compensate: { tool: test.undo, with: {}, effect: once } }
+  - bad: { fail: { message: broken } }
+finally: { tidy: { tool: test.tidy, with: {}, effect: once } }
+";
+    let mut world = World::new(yaml, json!({}), Box::new(echo));
+    for lost in ["finally/tidy", "book/compensate"] {
+        while !world.open_paths().iter().any(|path| path == lost) {
+            assert!(world.step(), "{lost} starts");
+        }
+        world.crash();
+        let question = world.questions()[0].clone();
+        assert_eq!(&*question.path, lost);
+        world
+            .answer(&question.id, json!({ "not_done": "retry" }))
+            .unwrap();
+    }
+    world.drive();
+    assert_eq!(
+        (
+            world.effect_count("finally/tidy"),
+            world.effect_count("book/compensate")
+        ),
+        (1, 1)
+    );
+    assert_eq!(world.run.uncompensated(), Vec::<std::sync::Arc<str>>::new());
+}
+
+#[test]
+fn a_handler_of_a_run_gives_what_the_process_would_have_printed() {
+    let yaml = "
+ravel: 1
+name: printed
+steps:
+  n: { run: 'echo nope', effect: read, returns: { a: integer }, catch: [{ output: { a: 1 } }] }
+output: '{{ n.json.a }}'
+";
+    let world = World::settled(yaml, json!({}), Box::new(echo));
+    assert_eq!(world.output(), json!(1));
+}

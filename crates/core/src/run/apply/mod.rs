@@ -302,7 +302,12 @@ impl State {
         let now = self.now;
         for node in self.flights.clone() {
             let timeout = self.graph.step(self.node(node).step).leaf.timeout;
-            let Some(flight) = self.extra(node).flight.as_mut().filter(|flight| flight.turn == turn) else {
+            let Some(flight) = self
+                .extra(node)
+                .flight
+                .as_mut()
+                .filter(|flight| flight.turn == turn)
+            else {
                 continue;
             };
             let before = flight.until;

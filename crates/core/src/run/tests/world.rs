@@ -45,10 +45,13 @@ pub(super) struct World {
     pub(super) youngest_first: bool,
 }
 
+/// Keys and limits of a wish for permits.
+type Wish = Vec<(Arc<str>, u32)>;
+
 #[derive(Default)]
 struct Permits {
-    held: BTreeMap<Attempt, Vec<(Arc<str>, u32)>>,
-    waiting: VecDeque<(Attempt, Vec<(Arc<str>, u32)>)>,
+    held: BTreeMap<Attempt, Wish>,
+    waiting: VecDeque<(Attempt, Wish)>,
     peak: BTreeMap<String, u32>,
 }
 
@@ -268,7 +271,7 @@ impl World {
     }
 
     fn grant(&mut self) -> bool {
-        let fits = |held: &BTreeMap<Attempt, Vec<(Arc<str>, u32)>>, wish: &[(Arc<str>, u32)]| {
+        let fits = |held: &BTreeMap<Attempt, Wish>, wish: &[(Arc<str>, u32)]| {
             wish.iter().all(|(key, max)| {
                 let used = held
                     .values()

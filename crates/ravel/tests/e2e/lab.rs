@@ -120,8 +120,12 @@ impl Lab {
 
     /// Starts a command whose stdout is read line by line: each line is a JSON document.
     pub(crate) fn start(&self, arguments: &[&str]) -> Going {
-        let mut child = self
-            .command(arguments)
+        self.going(self.command(arguments))
+    }
+
+    /// The same for a command that was made before.
+    pub(crate) fn going(&self, mut command: Command) -> Going {
+        let mut child = command
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(self.folder.path().join("stderr")).unwrap())
             .spawn()

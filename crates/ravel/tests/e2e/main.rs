@@ -6,6 +6,7 @@
 
 mod commands;
 mod crash;
+mod examples;
 mod help;
 mod inputs;
 mod lab;

@@ -196,7 +196,8 @@ impl<'a> Watch<'a> {
     fn only_waits(&self) -> bool {
         let view = self.folder.view();
         let open = view.steps.iter().filter(|step| step.children.is_empty());
-        let mut waits = false;
+        // A question about a compensation hangs on a step that is over.
+        let mut waits = !view.questions.is_empty();
         for step in open {
             match step.state {
                 State::Running => return false,

@@ -11,8 +11,22 @@ const CANDIDATES_SHOWN_MAX: usize = 5;
 /// The word for the newest run.
 const LAST: &str = "last";
 
+/// Fewest characters of an id that name anything: an empty variable in a script must not.
+const ID_CHARACTERS_MIN: usize = 3;
+
+fn long_enough(what: &str, typed: &str) -> Result<()> {
+    if typed.chars().count() < ID_CHARACTERS_MIN {
+        let message = format!(
+            "`{typed}` is too short to name a {what}: give {ID_CHARACTERS_MIN} characters or more"
+        );
+        return Err(Error::usage(message));
+    }
+    Ok(())
+}
+
 /// The run that is meant.
 pub(crate) fn find_run(shelf: &Shelf, typed: &str) -> Result<Summary> {
+    long_enough("run", typed)?;
     let list = |filter: Filter| shelf.store.runs(&filter).map_err(store_error);
     if typed == LAST {
         let newest = list(Filter {
@@ -45,6 +59,7 @@ pub(crate) fn find_run(shelf: &Shelf, typed: &str) -> Result<Summary> {
 
 /// The open question that is meant.
 pub(crate) fn find_question(shelf: &Shelf, typed: &str) -> Result<Question> {
+    long_enough("question", typed)?;
     let mut found = shelf.store.questions(None).map_err(store_error)?;
     if let Some(index) = found.iter().position(|question| &*question.id == typed) {
         return Ok(found.swap_remove(index));

@@ -170,6 +170,7 @@ fn reason(run: &Run, wait: &Wait, questions: &[Question], owned: bool, now: u64)
             topic,
             until,
         } => {
+            let ask = crate::output::one_line(ask);
             let text = match topic {
                 Topic::Human => format!("asks a person: {ask}"),
                 Topic::Uncertain => format!("is uncertain: it may or may not have happened. {ask}"),
@@ -223,7 +224,7 @@ pub(crate) fn shown(question: &Question) -> view::Question {
     view::Question {
         id: question.id.to_string(),
         path: question.path.to_string(),
-        ask: question.ask.to_string(),
+        ask: crate::output::one_line(&question.ask),
         form: question.form.json().clone(),
         until: question.until,
     }

@@ -93,7 +93,7 @@ impl Asker {
                 "{} {}: {}\n",
                 paint.tone(Tone::Warn, "?"),
                 next.path,
-                paint.bold(&next.ask)
+                paint.bold(&crate::output::one_line(&next.ask))
             ));
             say(&dialog.prompt(paint));
             self.open = Some((next, dialog));

@@ -176,6 +176,14 @@ fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
         if let Event::RunStarted { run, .. } = event {
             output.talk(&format!("run {run} {}", view.flow));
         }
+    }
+    for index in settled
+        .iter()
+        .filter(|index| !view.steps[**index].path.is_empty())
+    {
+        output.talk(&settled_line(view, *index, output.paint_talk, true));
+    }
+    for event in &turn.events {
         if let Event::Asked { question, .. } = event
             && let Some(open) = view.questions.iter().find(|open| open.id == **question)
         {
@@ -183,16 +191,10 @@ fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
                 "{} {}: {}",
                 output.paint_talk.tone(Tone::Warn, "?"),
                 open.path,
-                open.ask
+                crate::output::one_line(&open.ask)
             ));
             output.shout(&format!("  {}", how_to_answer(open)));
         }
-    }
-    for index in settled
-        .iter()
-        .filter(|index| !view.steps[**index].path.is_empty())
-    {
-        output.talk(&settled_line(view, *index, output.paint_talk, true));
     }
 }
 

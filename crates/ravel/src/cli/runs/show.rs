@@ -117,7 +117,7 @@ impl Show {
                 "{} {} asks: {}",
                 paint.tone(Tone::Warn, "?"),
                 question.path,
-                crate::output::one_line(&question.ask)
+                one_line(&question.ask)
             ))?;
             output.line(&format!("  ravel answer {}", question.id))?;
         }

@@ -153,10 +153,7 @@ impl Driver {
             match self.cycle() {
                 Progress::Busy => {}
                 Progress::Idle => self.rest(),
-                Progress::Stopped(why) => {
-                    self.close(&why);
-                    return why;
-                }
+                Progress::Stopped(why) => return why,
             }
         }
     }
@@ -174,8 +171,11 @@ impl Driver {
         }
         busy |= self.poll(now);
         busy |= self.commit();
-        match &self.stopped {
-            Some(why) => Progress::Stopped(why.clone()),
+        match self.stopped.clone() {
+            Some(why) => {
+                self.close(&why);
+                Progress::Stopped(why)
+            }
             None if busy => Progress::Busy,
             None => Progress::Idle,
         }
@@ -201,14 +201,13 @@ impl Driver {
         busy
     }
 
-    /// Takes reports that executors made on this thread.
+    /// Takes what executors, observers and callbacks sent on this thread.
     fn take_inline(&mut self, most: usize) -> bool {
         let mut busy = false;
         while self.shard.waiting_turns() < most
-            && let Some(message) = self.port.take_inline()
+            && let Some(mail) = self.port.take_inline()
         {
-            let now = self.config.clock.now();
-            self.step(now, message);
+            self.take(mail);
             busy = true;
         }
         busy
@@ -252,6 +251,7 @@ impl Driver {
 
     /// Everybody who still waits is told; what is owned is given up.
     fn close(&mut self, why: &StopReason) {
+        let port = Arc::clone(&self.port);
         let stopped = || EngineError::Stopped { why: why.clone() };
         for (_, callback) in self.callers.drain() {
             callback(Err(stopped()));
@@ -262,7 +262,7 @@ impl Driver {
         for callback in self.waiters.drain().flat_map(|(_, callbacks)| callbacks) {
             callback(Err(stopped()));
         }
-        while let Ok(mail) = self.mail.try_recv() {
+        while let Some(mail) = self.mail.try_recv().ok().or_else(|| port.take_inline()) {
             if let Mail::Call(call) = mail {
                 call.refuse(stopped());
             }

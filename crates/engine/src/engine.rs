@@ -78,8 +78,8 @@ impl<T: Send + 'static> Pending<T> {
 /// A running engine. Dropping it stops it at once: what was acknowledged is on disk, what was under way is lost and
 /// is found so by whoever resumes the runs.
 ///
-/// The blocking calls must not be made on the engine's own thread (in executors' `start`, observers or callbacks).
-/// Each has a `_then` form that returns at once and calls back on the engine's thread.
+/// The blocking calls must not be made on the engine's own thread (in executors' `start`, observers or callbacks): they
+/// would wait for themselves. Each has a `_then` form that calls back on the engine's thread, and may be used there.
 pub struct Engine {
     port: Arc<Port>,
     token: Arc<str>,

@@ -26,8 +26,8 @@ thread_local! {
 pub(crate) struct Port {
     id: u64,
     queue: SyncSender<Mail>,
-    /// What was reported on the shard's own thread. Nobody else takes the lock.
-    inline: Mutex<VecDeque<In>>,
+    /// What came from the shard's own thread, which must never wait for itself. Nobody else takes the lock.
+    inline: Mutex<VecDeque<Mail>>,
     /// How often somebody found the queue full and waited.
     blocked: AtomicU64,
 }
@@ -42,9 +42,14 @@ impl Port {
         }
     }
 
-    /// Queues mail; waits when the queue is full. Gives the mail back when the engine is gone.
+    /// Queues mail; waits when the queue is full, but never on the shard's own thread. Gives the mail back when the
+    /// engine is gone.
     #[must_use]
     pub(crate) fn send(&self, mail: Mail) -> Option<Mail> {
+        if HERE.get() == self.id {
+            self.inline().push_back(mail);
+            return None;
+        }
         match self.queue.try_send(mail) {
             Ok(()) => None,
             Err(TrySendError::Disconnected(mail)) => Some(mail),
@@ -72,26 +77,17 @@ impl Port {
         }
     }
 
-    /// The next report that was made on the shard's thread.
-    pub(crate) fn take_inline(&self) -> Option<In> {
+    /// The next mail from the shard's own thread.
+    pub(crate) fn take_inline(&self) -> Option<Mail> {
         self.inline().pop_front()
     }
 
-    fn inline(&self) -> MutexGuard<'_, VecDeque<In>> {
+    fn inline(&self) -> MutexGuard<'_, VecDeque<Mail>> {
         self.inline.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn report(&self, message: In) {
-        if HERE.get() == self.id {
-            self.inline().push_back(message);
-        } else {
-            // An engine that is gone has dropped the run: nobody waits for this report.
-            drop(self.send(Mail::Report(message)));
-        }
     }
 }
 
-/// While it lives, reports on this thread are taken without the queue.
+/// While it lives, mail from this thread is taken without the queue.
 #[derive(Debug)]
 pub(crate) struct Here {
     before: u64,
@@ -112,11 +108,13 @@ pub(crate) struct RunReport {
 
 impl RunReport {
     fn send(&self, attempt: Attempt, what: Reported) {
-        self.port.report(In::Report {
+        let message = In::Report {
             key: self.key,
             attempt,
             what,
-        });
+        };
+        // An engine that is gone has dropped the run: nobody waits for this report.
+        drop(self.port.send(Mail::Report(message)));
     }
 }
 

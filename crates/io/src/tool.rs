@@ -299,7 +299,7 @@ mod tests {
             .unwrap()
             .check(&input.into())
             .unwrap_err();
-        let text = "the arguments of `text.split` are not right: text: 1 is not a string; by: the field `by` is missing; \
+        let text = "the arguments of `text.split` are not right: text: 1 is not a string; the field `by` is missing; \
                     bye: there is no field `bye` here; the fields are `text`, `by`, `trim` and `keep_empty`";
         assert_eq!(
             failure,

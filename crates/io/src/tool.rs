@@ -1,6 +1,6 @@
 //! Tools: named operations with a schema for what goes in, one for what comes out, and a stated effect.
 //!
-//! A tool is a [`Tool`] constant in a file of its namespace and one line in [`TOOLS`]. Arguments are held to the
+//! A tool is a [`Tool`] constant in a file of its namespace and one line in `TOOLS`. Arguments are held to the
 //! schema before a tool sees them, so a tool reads fields without doubt.
 
 mod csv;

@@ -8,7 +8,7 @@
 //! Invariants: a run that is in memory is owned under its epoch; what was answered, shown or started durably is on
 //! disk; a report of an attempt that is not under way here changes nothing.
 //!
-//! Absent on purpose: threads, clocks, the store, executors. The [driver](crate::driver) has them.
+//! Absent on purpose: threads, clocks, the store, executors. The `driver` has them.
 
 mod commit;
 mod live;

@@ -118,6 +118,17 @@ fn a_changed_value_is_named_with_its_turn() {
 }
 
 #[test]
+fn an_absurd_length_is_damage_and_takes_no_memory() {
+    let place = place();
+    edit(&place.path, "UPDATE blob SET bytes = 1152921504606846976");
+    let text = said(Sqlite::open(&place.path).unwrap().load("r1"));
+    assert!(
+        text.ends_with(" does not have the length that was written"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_missing_value_is_named() {
     let place = place();
     edit(&place.path, "DELETE FROM blob");

@@ -13,7 +13,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::commit::cached;
 use super::error::ResultExt;
-use super::{size, uint};
+use super::{VALUE_BYTES_MAX, size, uint};
 use crate::chain::Link;
 use crate::text::{Blobs, Cut};
 
@@ -104,6 +104,13 @@ impl Vault {
         hash: Link,
         json: Vec<u8>,
     ) -> Result<i64, Error> {
+        if json.len() > VALUE_BYTES_MAX {
+            let message = format!(
+                "a value of {} bytes is too long: at most {VALUE_BYTES_MAX} are stored",
+                json.len()
+            );
+            return Err(Error::Io { message });
+        }
         let found = self.similar(conn, recent, &json)?;
         let base = found.as_ref().map(|(_, base)| base);
         let (prefix, suffix) = base.map_or((0, 0), |base| (base.prefix, base.suffix));
@@ -375,6 +382,9 @@ pub(super) fn read(conn: &Connection, hash: &Link) -> Result<Vec<u8>, Error> {
         next = base;
     }
     let bytes = pieces[0].bytes;
+    if bytes > VALUE_BYTES_MAX {
+        return Err(lost("does not have the length that was written"));
+    }
     let mut whole = Vec::with_capacity(bytes);
     let fits = copy(&pieces, 0..bytes, &mut whole).is_some();
     if !fits || blake3::hash(&whole).as_bytes() != hash {
@@ -405,7 +415,7 @@ fn piece(conn: &Connection, key: i64) -> Result<Option<(Piece, Option<i64>)>, Er
     let Some((mut piece, packed, base)) = found else {
         return Ok(None);
     };
-    if packed {
+    if packed && piece.bytes <= VALUE_BYTES_MAX {
         let bytes = piece
             .bytes
             .saturating_sub(piece.prefix)

@@ -37,6 +37,9 @@ use lock::{Alive, Owners};
 /// Reading connections that are kept open.
 const READERS_MAX: usize = 4;
 
+/// Longest JSON text of one value or graph: the largest row that SQLite takes.
+const VALUE_BYTES_MAX: usize = 1_000_000_000;
+
 /// How a store is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {

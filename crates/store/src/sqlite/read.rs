@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::blob::{self, Reader};
 use super::commit::cached;
 use super::error::ResultExt;
-use super::{int, uint, unknown_run};
+use super::{VALUE_BYTES_MAX, int, uint, unknown_run};
 use crate::chain::{Link, Linker, START, hex};
 use crate::text::decode_turn;
 
@@ -310,6 +310,7 @@ pub(super) fn bundle(conn: &Connection, hash: &str) -> Result<String, Error> {
     })?;
     let text = usize::try_from(bytes)
         .ok()
+        .filter(|bytes| *bytes <= VALUE_BYTES_MAX)
         .and_then(|bytes| zstd::bulk::decompress(&packed, bytes).ok())
         .filter(|text| *blake3::hash(text).as_bytes() == digest)
         .ok_or_else(damaged)?;

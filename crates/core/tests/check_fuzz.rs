@@ -130,3 +130,39 @@ proptest! {
         check(&format!("{}{with}{}", &whole[..start], &whole[end..]));
     }
 }
+
+/// What is nested or chained as far as the parsers allow is checked, or refused, without exhausting the stack.
+#[test]
+fn deep_and_long_flows_are_checked() {
+    let sum = format!(
+        "steps:\n  a: {{ set: \"{{{{ {} }}}}\" }}\n",
+        vec!["1"; 900].join(" + ")
+    );
+    let nots = format!(
+        "steps:\n  a: {{ set: 1, when: \"{}true\" }}\n",
+        "not ".repeat(900)
+    );
+    let parentheses = format!(
+        "steps:\n  a: {{ set: \"{{{{ {}1{} }}}}\" }}\n",
+        "(".repeat(400),
+        ")".repeat(400)
+    );
+    let lists = format!(
+        "steps: {{ a: {{ set: {}1{} }} }}",
+        "[".repeat(90),
+        "]".repeat(90)
+    );
+    let groups = format!(
+        "steps: {}{{ a: {{ set: 1 }} }}{}",
+        "{ g: { steps: ".repeat(40),
+        " } }".repeat(40)
+    );
+    let growing: String = (1..400)
+        .map(|step| format!("  s{step}: {{ set: [\"{{{{ s{} }}}}\", 1] }}\n", step - 1))
+        .collect();
+    let growing =
+        format!("steps:\n  s0: {{ set: 1 }}\n{growing}  end: {{ set: \"{{{{ s399.x }}}}\" }}\n");
+    for text in [sum, nots, parentheses, lists, groups, growing] {
+        check(&text);
+    }
+}

@@ -38,7 +38,7 @@ struct Inner {
 
 /// Types in one inferred type. A value that holds the one before it, step after step, has a type that grows with each; beyond
 /// this it is `any`.
-pub const TYPE_SIZE_MAX: usize = 2_000;
+pub const TYPE_SIZE_MAX: usize = 1_000;
 
 impl Type {
     /// The type of a schema. Fails with a sentence when it is no valid JSON Schema.

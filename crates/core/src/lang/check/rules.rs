@@ -55,10 +55,12 @@ pub(super) fn boolean_hint(ty: &Type) -> Option<String> {
 
 /// The type without null and names.
 pub(super) fn plain(ty: &Type) -> Type {
-    match ty.shape() {
-        TypeShape::Nullable(inner) => plain(inner),
-        TypeShape::Named(named) => plain(named.resolve()),
-        _ => ty.clone(),
+    if let TypeShape::Nullable(inner) = ty.shape() {
+        plain(inner)
+    } else if let TypeShape::Named(named) = ty.shape() {
+        plain(named.resolve())
+    } else {
+        ty.clone()
     }
 }
 
@@ -120,9 +122,10 @@ pub(super) fn sortable(ty: &Type) -> bool {
 
 pub(super) fn contains(left: &Type, right: &Type) -> bool {
     let right = plain(right);
-    match right.shape() {
-        TypeShape::List(item) => left.overlaps(item),
-        _ => crate::expr::comparable(CompareOp::In, kind(left), kind(&right)),
+    if let TypeShape::List(item) = right.shape() {
+        left.overlaps(item)
+    } else {
+        crate::expr::comparable(CompareOp::In, kind(left), kind(&right))
     }
 }
 
@@ -185,10 +188,12 @@ pub(super) fn math(op: MathOp, left: &Type, right: &Type) -> Type {
             } else if numeric(left) && numeric(right) {
                 Type::number()
             } else if matches!(op, MathOp::Add) && kind(left) == kind(right) {
-                match kind(left) {
-                    ValueKind::String => Type::string(),
-                    ValueKind::List => joined(plain(left), plain(right)),
-                    _ => Type::any(),
+                if kind(left) == ValueKind::String {
+                    Type::string()
+                } else if kind(left) == ValueKind::List {
+                    joined(plain(left), plain(right))
+                } else {
+                    Type::any()
                 }
             } else if matches!(
                 op,
@@ -205,9 +210,10 @@ pub(super) fn math(op: MathOp, left: &Type, right: &Type) -> Type {
 /// What a filter gives, where its input says more than its name.
 pub(super) fn filter(name: &str, returns: ValueKind, input: &Type) -> Type {
     let input = plain(input);
-    let item = match input.shape() {
-        TypeShape::List(item) => Some(item.clone()),
-        _ => None,
+    let item = if let TypeShape::List(item) = input.shape() {
+        Some(item.clone())
+    } else {
+        None
     };
     match (name, item) {
         ("first" | "last" | "min" | "max" | "random", Some(item)) => item,

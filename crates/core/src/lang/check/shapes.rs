@@ -57,10 +57,7 @@ impl Typer<'_, '_> {
                 let (value, other) = (self.shape(place, value), self.shape(place, other));
                 joined(value, other)
             }
-            Form::FirstOf(parts) => {
-                let types: Vec<Type> = parts.iter().map(|part| self.shape(place, part)).collect();
-                Type::one_of(&types)
-            }
+            Form::FirstOf(parts) => Type::one_of(&self.each(place, parts)),
             Form::If {
                 test,
                 then,
@@ -78,45 +75,41 @@ impl Typer<'_, '_> {
                 args,
             } => {
                 let input = self.shape(place, input);
-                for arg in args {
-                    self.shape(place, arg);
-                }
+                self.arguments(place, args);
                 filter(name, *returns, &input)
             }
             Form::Test { input, args, .. } => {
                 self.shape(place, input);
-                for arg in args {
-                    self.shape(place, arg);
-                }
+                self.arguments(place, args);
                 self.common.boolean.clone()
             }
             Form::Call { returns, args, .. } => {
-                for arg in args {
-                    self.shape(place, arg);
-                }
+                self.arguments(place, args);
                 of_kind(*returns)
             }
-            Form::List(items) => {
-                let types: Vec<Type> = items.iter().map(|item| self.shape(place, item)).collect();
-                if types.is_empty() {
-                    self.common.any.list()
-                } else {
-                    Type::one_of(&types).list()
-                }
-            }
+            Form::List(items) if items.is_empty() => self.common.any.list(),
+            Form::List(items) => Type::one_of(&self.each(place, items)).list(),
             Form::Object(fields) => self.object(place, fields),
             Form::Other(parts) => {
-                for part in parts {
-                    self.shape(
-                        Place {
-                            strict: false,
-                            ..place
-                        },
-                        part,
-                    );
-                }
+                self.arguments(
+                    Place {
+                        strict: false,
+                        ..place
+                    },
+                    parts,
+                );
                 self.common.any.clone()
             }
+        }
+    }
+
+    fn each(&mut self, place: Place<'_>, parts: &[Shape]) -> Vec<Type> {
+        parts.iter().map(|part| self.shape(place, part)).collect()
+    }
+
+    fn arguments(&mut self, place: Place<'_>, args: &[Shape]) {
+        for arg in args {
+            self.shape(place, arg);
         }
     }
 
@@ -173,9 +166,10 @@ impl Typer<'_, '_> {
         let mut all = true;
         for (key, value) in fields {
             let ty = self.shape(place, value);
-            match &key.form {
-                Form::Literal(Json::String(name)) => known.push((name.clone(), ty)),
-                _ => all = false,
+            if let Form::Literal(Json::String(name)) = &key.form {
+                known.push((name.clone(), ty));
+            } else {
+                all = false;
             }
         }
         if all {
@@ -436,10 +430,12 @@ impl Typer<'_, '_> {
         left: (&Shape, &Type),
         right: (&Shape, &Type),
     ) -> bool {
-        let (word, ty) = match (&left.0.form, &right.0.form) {
-            (_, Form::Literal(Json::String(word))) => (word, left.1),
-            (Form::Literal(Json::String(word)), _) => (word, right.1),
-            _ => return false,
+        let (word, ty) = if let Form::Literal(Json::String(word)) = &right.0.form {
+            (word, left.1)
+        } else if let Form::Literal(Json::String(word)) = &left.0.form {
+            (word, right.1)
+        } else {
+            return false;
         };
         let plain_type = plain(ty);
         let TypeShape::Enum(values) = plain_type.shape() else {

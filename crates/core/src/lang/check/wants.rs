@@ -261,41 +261,54 @@ impl Typer<'_, '_> {
                     );
                 }
             }
-            _ => {
-                let inner = format!("{pointer}/");
-                let first = written.leaves.partition_point(|(at, _)| *at < inner);
-                let has_leaves = written
-                    .leaves
-                    .get(first)
-                    .is_some_and(|(at, _)| at.starts_with(&inner));
-                let literal_json = match json {
-                    Json::Object(map) if map.len() == 1 => map.get("literal").unwrap_or(json),
-                    other => other,
-                };
-                if has_leaves {
-                    let ty = self.written_type(json, pointer, &written.leaves);
-                    if ty.fits(want) == Fit::No {
-                        let message = format!("{what} {}, and this is {}", a(want), a(&ty));
-                        self.misfit(written, pointer, code, message);
-                    }
-                } else if let Err(violations) = want.takes(literal_json) {
-                    let why = violations
-                        .first()
-                        .map(ToString::to_string)
-                        .unwrap_or_default();
-                    let place = if pointer.is_empty() {
-                        String::new()
-                    } else {
-                        format!("`{}`: ", dotted(pointer))
-                    };
-                    let code = if code == codes::MISFIT {
-                        codes::LITERAL_MISFIT
-                    } else {
-                        code
-                    };
-                    self.misfit(written, pointer, code, format!("{place}{why}"));
-                }
+            (_, _) => {
+                self.fit_rest(written, json, pointer, want, for_what);
             }
+        }
+    }
+
+    /// A part that is neither fields nor a list, or is not written as what is wanted.
+    fn fit_rest(
+        &mut self,
+        written: &Written<'_>,
+        json: &Json,
+        pointer: &str,
+        want: &Type,
+        for_what: (Code, &str),
+    ) {
+        let (code, what) = for_what;
+        let inner = format!("{pointer}/");
+        let first = written.leaves.partition_point(|(at, _)| *at < inner);
+        let has_leaves = written
+            .leaves
+            .get(first)
+            .is_some_and(|(at, _)| at.starts_with(&inner));
+        let literal_json = match json {
+            Json::Object(map) if map.len() == 1 => map.get("literal").unwrap_or(json),
+            other => other,
+        };
+        if has_leaves {
+            let ty = self.written_type(json, pointer, &written.leaves);
+            if ty.fits(want) == Fit::No {
+                let message = format!("{what} {}, and this is {}", a(want), a(&ty));
+                self.misfit(written, pointer, code, message);
+            }
+        } else if let Err(violations) = want.takes(literal_json) {
+            let why = violations
+                .first()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let place = if pointer.is_empty() {
+                String::new()
+            } else {
+                format!("`{}`: ", dotted(pointer))
+            };
+            let code = if code == codes::MISFIT {
+                codes::LITERAL_MISFIT
+            } else {
+                code
+            };
+            self.misfit(written, pointer, code, format!("{place}{why}"));
         }
     }
 

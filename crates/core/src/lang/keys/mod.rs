@@ -193,11 +193,10 @@ pub(crate) fn tables() -> Vec<&'static Table> {
 /// Names of keys that take text somewhere in the language: where `{file: …}` names a file to read.
 pub(crate) fn text_keys() -> Vec<&'static str> {
     fn takes_text(takes: Takes) -> bool {
-        match takes {
-            Takes::Text => true,
-            Takes::Either(choices) => choices.iter().any(|choice| takes_text(*choice)),
-            _ => false,
+        if let Takes::Either(choices) = takes {
+            return choices.iter().any(|choice| takes_text(*choice));
         }
+        matches!(takes, Takes::Text)
     }
     tables()
         .iter()

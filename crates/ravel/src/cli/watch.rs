@@ -23,7 +23,7 @@ use super::Context;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output::{Output, Tone, units};
-use crate::view::{Folder, State};
+use crate::view::Folder;
 use crate::wire::{Session, StopSignals, engine_error, store_error};
 
 /// Between two looks at signals, typed lines and the clock.
@@ -163,7 +163,7 @@ impl<'a> Watch<'a> {
     fn after_change(&mut self) -> Result<()> {
         self.hear_stops();
         self.ask()?;
-        if self.park && self.only_waits() {
+        if self.park && self.folder.view().only_waits() {
             self.park = false;
             self.session.engine.shut_down(false);
         }
@@ -190,26 +190,6 @@ impl<'a> Watch<'a> {
             self.output.shout("stopping now");
             self.session.engine.shut_down(true);
         }
-    }
-
-    /// True when the run goes on only by itself after a person, a signal or a clock.
-    fn only_waits(&self) -> bool {
-        let view = self.folder.view();
-        let open = view.steps.iter().filter(|step| step.children.is_empty());
-        // A question about a compensation hangs on a step that is over.
-        let mut waits = !view.questions.is_empty();
-        for step in open {
-            match step.state {
-                State::Running => return false,
-                State::Waiting => waits = true,
-                State::Pending
-                | State::Succeeded
-                | State::Failed
-                | State::Skipped
-                | State::Cancelled => {}
-            }
-        }
-        waits && !view.state().is_settled()
     }
 
     fn ask(&mut self) -> Result<()> {

@@ -87,54 +87,47 @@ impl Maker<'_> {
             }
             return item;
         }
-        if let Kind::Flow(call) = &step.kind {
-            if self.open.contains(&call.flow) {
-                item.notes.push("recursive".to_owned());
-                return item;
+        match &step.kind {
+            Kind::Flow(call) if self.open.contains(&call.flow) => {
+                item.notes.push("recursive".to_owned())
             }
-            self.open.push(call.flow);
-            let body = self.body(graph.flow(call.flow).body, &path, depth - 1);
-            self.open.pop();
-            item.parts.push(Part {
-                label: Some("steps".into()),
-                body,
-            });
-        } else if let Kind::Switch(switch) = &step.kind {
-            for case in switch
-                .cases
-                .iter()
-                .map(|(_, step)| *step)
-                .chain(switch.otherwise)
-            {
-                let hidden = self.item(case, &path, depth);
-                item.parts.push(if hidden.parts.len() == 1 {
-                    let body = hidden
-                        .parts
-                        .into_iter()
-                        .next()
-                        .map(|part| part.body)
-                        .unwrap_or_default();
-                    Part {
-                        label: Some(hidden.name),
-                        body,
-                    }
-                } else {
-                    Part {
-                        label: None,
-                        body: Body {
-                            items: vec![hidden],
-                            edges: Vec::new(),
-                        },
-                    }
-                });
-            }
-        } else {
-            for body in self.inside(step) {
-                let body = self.body(body, &path, depth - 1);
+            Kind::Flow(call) => {
+                self.open.push(call.flow);
+                let body = self.body(graph.flow(call.flow).body, &path, depth - 1);
+                self.open.pop();
                 item.parts.push(Part {
                     label: Some("steps".into()),
                     body,
                 });
+            }
+            Kind::Switch(switch) => {
+                let cases = switch
+                    .cases
+                    .iter()
+                    .map(|(_, step)| *step)
+                    .chain(switch.otherwise);
+                item.parts
+                    .extend(cases.map(|case| self.case(case, &path, depth)));
+            }
+            Kind::Steps(_)
+            | Kind::Race(_)
+            | Kind::ForEach(_)
+            | Kind::Repeat(_)
+            | Kind::Model(_)
+            | Kind::Tool(_)
+            | Kind::Run(_)
+            | Kind::Human(_)
+            | Kind::Wait(_)
+            | Kind::Set(_)
+            | Kind::Return(_)
+            | Kind::Fail(_) => {
+                for body in self.inside(step) {
+                    let body = self.body(body, &path, depth - 1);
+                    item.parts.push(Part {
+                        label: Some("steps".into()),
+                        body,
+                    });
+                }
             }
         }
         let handlers = self.handlers(&path, &step.catch, step.finally, depth - 1);
@@ -144,6 +137,30 @@ impl Maker<'_> {
                 body,
             }));
         item
+    }
+
+    /// A case of a switch: what is in it, framed by its name; a lone step frames itself.
+    fn case(&mut self, id: StepId, path: &str, depth: usize) -> Part {
+        let hidden = self.item(id, path, depth);
+        if hidden.parts.len() == 1 {
+            let body = hidden
+                .parts
+                .into_iter()
+                .next()
+                .map(|part| part.body)
+                .unwrap_or_default();
+            return Part {
+                label: Some(hidden.name),
+                body,
+            };
+        }
+        Part {
+            label: None,
+            body: Body {
+                items: vec![hidden],
+                edges: Vec::new(),
+            },
+        }
     }
 
     fn handlers(

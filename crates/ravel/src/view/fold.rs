@@ -9,6 +9,8 @@ use ravel_core::graph::{BodyId, Graph, Kind};
 use ravel_core::value::Val;
 
 use super::{Question, RunView, State, Step, kind_of, parent_path, resolve};
+use crate::output::one_line;
+use crate::output::units::time;
 
 /// Folds turns into a [`RunView`].
 #[derive(Debug)]
@@ -79,20 +81,12 @@ impl Folder {
                 with,
                 keys,
                 ..
-            } => self.opened(*node, path, with.as_ref(), keys.as_ref(), at),
+            } => {
+                self.opened(*node, path, with.as_ref(), keys.as_ref(), at);
+            }
             Event::AttemptStarted {
                 node, path, number, ..
-            } => {
-                let index = self.open(*node, path, at);
-                let step = &mut self.view.steps[index];
-                step.state = State::Running;
-                step.attempts = *number;
-                step.note = None;
-                step.text = None;
-            }
-            Event::AttemptStopping { node, why } => {
-                self.note(*node, format!("stopping: {}", stop(*why)))
-            }
+            } => self.attempt_started(*node, path, *number, at),
             Event::AttemptFinished { node, usage, .. } => {
                 if let Some(step) = self.step(*node) {
                     step.tokens += usage.tokens();
@@ -100,110 +94,18 @@ impl Folder {
                     step.text = None;
                 }
             }
-            Event::RetryScheduled { node, at, error } => {
-                self.wait(
-                    *node,
-                    format!(
-                        "again at {}: {}",
-                        crate::output::units::time(*at),
-                        short(error)
-                    ),
-                );
-            }
-            Event::RepairStarted {
-                node, round, error, ..
-            } => {
-                self.note(*node, format!("repair {round}: {}", short(error)));
-            }
-            Event::FallbackStarted { node, index, error } => {
-                self.note(*node, format!("fallback {}: {}", index + 1, short(error)));
-            }
-            Event::Caught { node, error, .. } => {
-                self.note(*node, format!("caught: {}", short(error)))
-            }
-            Event::WaitStarted {
-                node,
-                until,
-                signal,
-            } => {
-                let what = signal
-                    .as_ref()
-                    .map_or_else(|| "a clock".to_owned(), |name| format!("signal {name}"));
-                let until =
-                    until.map(|until| format!(" until {}", crate::output::units::time(until)));
-                self.wait(
-                    *node,
-                    format!("waits for {what}{}", until.unwrap_or_default()),
-                );
-            }
-            Event::Asked {
-                node,
-                path,
-                question,
-                topic,
-                ask,
-                form,
-                until,
-                ..
-            } => {
-                self.open(*node, path, at);
-                let about = match topic {
-                    Topic::Human => "asks a person",
-                    Topic::Uncertain => "uncertain: asks what happened",
-                    Topic::Compensation => "its compensation needs a person",
-                };
-                self.wait(*node, about.to_owned());
-                self.view.questions.retain(|open| open.id != **question);
-                self.view.questions.push(Question {
-                    id: question.to_string(),
-                    path: path.to_string(),
-                    ask: ask.to_string(),
-                    form: form.json().clone(),
-                    until: *until,
-                });
-            }
-            Event::Answered { question, node, .. } => {
-                self.view.questions.retain(|open| open.id != **question);
-                if let Some(step) = self.step(*node).filter(|step| !step.state.is_settled()) {
-                    step.state = State::Running;
-                    step.note = None;
-                }
-            }
-            Event::Failing { node, error } => {
-                self.note(*node, format!("failing: {}", short(error)))
-            }
-            Event::Stopping { node, why } => self.note(*node, format!("stopping: {}", stop(*why))),
-            Event::CompensationStarted { node } => self.note(*node, "compensating".to_owned()),
-            Event::CompensationFinished { node, done } => {
-                self.note(
-                    *node,
-                    if *done {
-                        "compensated"
-                    } else {
-                        "not compensated"
-                    }
-                    .to_owned(),
-                );
-            }
-            Event::CancelRequested { node, .. } => self.note(*node, "cancel requested".to_owned()),
-            Event::Settled {
-                node,
-                path,
-                state,
-                value,
-                error,
-                skip,
-            } => {
-                return Some(self.settled(
-                    *node,
-                    path,
-                    *state,
-                    value.as_ref(),
-                    error.as_ref(),
-                    skip.as_ref(),
-                    at,
-                ));
-            }
+            Event::RetryScheduled { .. } | Event::WaitStarted { .. } => self.waiting(event),
+            Event::Asked { .. } | Event::Answered { .. } => self.question(event, at),
+            Event::AttemptStopping { .. }
+            | Event::RepairStarted { .. }
+            | Event::FallbackStarted { .. }
+            | Event::Caught { .. }
+            | Event::Failing { .. }
+            | Event::Stopping { .. }
+            | Event::CompensationStarted { .. }
+            | Event::CompensationFinished { .. }
+            | Event::CancelRequested { .. } => self.remark(event),
+            Event::Settled { node, path, .. } => return Some(self.settled(*node, path, event, at)),
             Event::Streamed { .. }
             | Event::RoundStarted { .. }
             | Event::Produced { .. }
@@ -219,6 +121,102 @@ impl Folder {
             | Event::Recovered { .. } => {}
         }
         None
+    }
+
+    fn attempt_started(&mut self, node: Node, path: &str, number: u32, at: u64) {
+        let index = self.open(node, path, at);
+        let step = &mut self.view.steps[index];
+        step.state = State::Running;
+        step.attempts = number;
+        step.note = None;
+        step.text = None;
+    }
+
+    /// Events after which a step waits for a clock or a signal.
+    fn waiting(&mut self, event: &Event) {
+        if let Event::RetryScheduled { node, at, error } = event {
+            self.wait(*node, format!("again at {}: {}", time(*at), short(error)));
+        }
+        if let Event::WaitStarted {
+            node,
+            until,
+            signal,
+        } = event
+        {
+            let what = signal
+                .as_ref()
+                .map_or_else(|| "a clock".to_owned(), |name| format!("signal {name}"));
+            let until = until.map(|until| format!(" until {}", time(until)));
+            self.wait(
+                *node,
+                format!("waits for {what}{}", until.unwrap_or_default()),
+            );
+        }
+    }
+
+    /// Questions opened and closed.
+    fn question(&mut self, event: &Event, at: u64) {
+        if let Event::Asked {
+            node,
+            path,
+            question,
+            topic,
+            ask,
+            form,
+            until,
+            ..
+        } = event
+        {
+            self.open(*node, path, at);
+            let about = match topic {
+                Topic::Human => "asks a person",
+                Topic::Uncertain => "uncertain: asks what happened",
+                Topic::Compensation => "its compensation needs a person",
+            };
+            self.wait(*node, about.to_owned());
+            self.view.questions.retain(|open| open.id != **question);
+            self.view.questions.push(Question {
+                id: question.to_string(),
+                path: path.to_string(),
+                ask: one_line(ask),
+                form: form.json().clone(),
+                until: *until,
+            });
+        }
+        if let Event::Answered { question, node, .. } = event {
+            self.view.questions.retain(|open| open.id != **question);
+            if let Some(step) = self.step(*node).filter(|step| !step.state.is_settled()) {
+                step.state = State::Running;
+                step.note = None;
+            }
+        }
+    }
+
+    /// Events that are shown as a remark beside the step.
+    fn remark(&mut self, event: &Event) {
+        let (node, note) = match event {
+            Event::AttemptStopping { node, why } | Event::Stopping { node, why } => {
+                (node, format!("stopping: {}", stop(*why)))
+            }
+            Event::RepairStarted {
+                node, round, error, ..
+            } => (node, format!("repair {round}: {}", short(error))),
+            Event::FallbackStarted { node, index, error } => {
+                (node, format!("fallback {}: {}", index + 1, short(error)))
+            }
+            Event::Caught { node, error, .. } => (node, format!("caught: {}", short(error))),
+            Event::Failing { node, error } => (node, format!("failing: {}", short(error))),
+            Event::CompensationStarted { node } => (node, "compensating".to_owned()),
+            Event::CompensationFinished { node, done: true } => (node, "compensated".to_owned()),
+            Event::CompensationFinished { node, done: false } => {
+                (node, "not compensated".to_owned())
+            }
+            Event::CancelRequested { node, .. } => (node, "cancel requested".to_owned()),
+            _ => return,
+        };
+        if let Some(step) = self.step(*node) {
+            step.note = Some(note);
+        }
     }
 }
 
@@ -270,22 +268,22 @@ impl Folder {
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "the fields of one event")]
-    fn settled(
-        &mut self,
-        node: Node,
-        path: &str,
-        state: Settled,
-        value: Option<&Datum>,
-        error: Option<&Failure>,
-        skip: Option<&Skip>,
-        at: u64,
-    ) -> usize {
-        if let Some(value) = value.and_then(|value| self.resolve(value)) {
-            self.values.insert((node, "value"), value);
-        }
+    fn settled(&mut self, node: Node, path: &str, event: &Event, at: u64) -> usize {
         let index = self.at(path);
         self.by_node.insert(node, index);
+        let Event::Settled {
+            state,
+            value,
+            error,
+            skip,
+            ..
+        } = event
+        else {
+            return index;
+        };
+        if let Some(value) = value.as_ref().and_then(|value| self.resolve(value)) {
+            self.values.insert((node, "value"), value);
+        }
         let step = &mut self.view.steps[index];
         step.settled = Some(at);
         step.text = None;
@@ -295,7 +293,10 @@ impl Folder {
             Settled::Skipped => State::Skipped,
             Settled::Cancelled => State::Cancelled,
         };
-        step.note = error.map(short).or_else(|| skip.map(why_skipped));
+        step.note = error
+            .as_ref()
+            .map(short)
+            .or_else(|| skip.as_ref().map(why_skipped));
         index
     }
 
@@ -367,12 +368,6 @@ impl Folder {
             .map(|index| &mut self.view.steps[*index])
     }
 
-    fn note(&mut self, node: Node, note: String) {
-        if let Some(step) = self.step(node) {
-            step.note = Some(note);
-        }
-    }
-
     fn wait(&mut self, node: Node, note: String) {
         if let Some(step) = self.step(node) {
             step.state = State::Waiting;
@@ -403,12 +398,13 @@ impl Folder {
 
 /// One line for an error.
 pub(crate) fn short(error: &Failure) -> String {
-    let code = error
-        .code
-        .as_ref()
-        .map(|code| format!(" ({code})"))
-        .unwrap_or_default();
-    format!("{}{code}: {}", error.class.name(), error.message)
+    let code = error.code.as_ref().map(|code| format!(" ({code})"));
+    one_line(&format!(
+        "{}{}: {}",
+        error.class.name(),
+        code.unwrap_or_default(),
+        error.message
+    ))
 }
 
 /// One line for a skip.
@@ -429,5 +425,80 @@ const fn stop(why: Stop) -> &'static str {
         Stop::Cancelled => "cancelled",
         Stop::Budget => "its budget of time is used up",
         Stop::Returned => "the flow returned",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ravel_core::lang::Bundle;
+    use serde_json::json;
+
+    use super::*;
+
+    const FLOW: &str = "
+ravel: 1
+name: notes
+input: { docs: [string] }
+steps:
+  each:
+    for_each: input.docs
+    as: doc
+    steps: { said: { human: { ask: \"{{ doc }}?\", form: { ok: boolean } } } }
+    output: \"{{ said.ok }}\"
+  tail: { set: \"{{ each }}\", when: \"false\" }
+";
+
+    fn events(list: serde_json::Value) -> Vec<Event> {
+        serde_json::from_value(list).unwrap()
+    }
+
+    #[test]
+    fn a_log_becomes_rows_with_what_is_still_to_come() {
+        let graph = Bundle::from_text("notes.yaml", FLOW)
+            .unwrap()
+            .compile()
+            .unwrap();
+        let mut folder = Folder::new("r", Arc::new(graph));
+        let first = events(json!([
+            {"type": "run_started", "semantics": 1, "run": "r", "graph": "g", "input": {"docs": ["a", "b"]}, "terms": {}},
+            {"type": "opened", "node": 1, "path": "each", "with": {"ref": {"node": 0, "slot": "input", "at": ["docs"]}}},
+            {"type": "opened", "node": 3, "path": "each[0]"},
+            {"type": "asked", "node": 5, "path": "each[0]/said", "question": "q", "topic": "human", "ask": "a?",
+             "form": {"type": "object"}},
+            {"type": "settled", "node": 2, "path": "tail", "state": "skipped", "skip": "when"}
+        ]));
+        let settled = folder.turn(&Turn {
+            turn: 1,
+            at: 10,
+            events: first,
+        });
+        let view = folder.view();
+        let rows: Vec<(&str, &str, &str, Option<&str>)> = view
+            .steps
+            .iter()
+            .map(|step| {
+                (
+                    step.path.as_str(),
+                    step.kind,
+                    step.state.name(),
+                    step.note.as_deref(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("", "flow", "running", None),
+                ("each", "for_each", "running", None),
+                ("tail", "set", "skipped", Some("`when` was false")),
+                ("each[0]", "item", "running", None),
+                ("each[0]/said", "human", "waiting", Some("asks a person")),
+            ]
+        );
+        assert_eq!(
+            (settled, view.steps[1].items, view.questions.len()),
+            (vec![2], Some(2), 1)
+        );
+        assert_eq!(view.state(), State::Waiting);
     }
 }

@@ -132,9 +132,25 @@ pub(crate) struct RunView {
 }
 
 impl RunView {
-    /// The root's state.
+    /// The root's state; a run in which nothing is under way is waiting.
     pub(crate) fn state(&self) -> State {
-        self.steps.first().map_or(State::Pending, |root| root.state)
+        match self.steps.first().map(|root| root.state) {
+            Some(State::Running) if self.only_waits() => State::Waiting,
+            Some(state) => state,
+            None => State::Pending,
+        }
+    }
+
+    /// True when nothing but people, signals and clocks can go on.
+    pub(crate) fn only_waits(&self) -> bool {
+        let leaves = || self.steps.iter().filter(|step| step.children.is_empty());
+        // A question about a compensation hangs on a step that is over.
+        let waits = !self.questions.is_empty() || leaves().any(|step| step.state == State::Waiting);
+        let over = self
+            .steps
+            .first()
+            .is_none_or(|root| root.state.is_settled());
+        waits && !over && leaves().all(|step| step.state != State::Running)
     }
 
     /// Tokens and micro-dollars of a step and all below it.

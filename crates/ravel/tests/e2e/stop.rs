@@ -99,3 +99,47 @@ fn a_cancel_of_a_paused_run_takes_it_over_and_ends_it() {
     let again = lab.ravel(&["runs", "cancel", &id]).expect(7);
     assert!(again.err.starts_with("error: "), "{}", again.err);
 }
+
+#[test]
+fn a_terminal_shows_the_tree_and_asks_there() {
+    let lab = Lab::new();
+    let flow = r#"
+ravel: 1
+name: asking
+steps:
+  made: { set: { text: hello } }
+  approve: { human: { ask: "Say {{ made.text }}?", form: { ok: boolean } } }
+output: { ok: "{{ approve.ok }}" }
+"#;
+    lab.write("asking.yaml", flow);
+    // `script` gives the process a terminal of its own and types what comes on stdin.
+    let line = format!("{} run asking.yaml", env!("CARGO_BIN_EXE_ravel"));
+    let mut command = lab.command(&[]);
+    let typed = lab.path().join("typed");
+    std::fs::write(&typed, "perhaps\nyes\n").unwrap();
+    let mut script = std::process::Command::new("script");
+    script
+        .args(["-qec", &line, "/dev/null"])
+        .current_dir(lab.path())
+        .env_clear();
+    for (name, value) in command.env("TERM", "xterm").get_envs() {
+        script.env(name, value.unwrap_or_default());
+    }
+    let output = script
+        .stdin(std::fs::File::open(typed).unwrap())
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(0), "{shown}");
+    for part in [
+        "\u{1b}[1masking\u{1b}[0m",
+        "made",
+        "approve: \u{1b}[1mSay hello?\u{1b}[0m",
+        "or from another terminal: ravel answer q",
+        "that is not true or false",
+        "succeeded",
+        "\"ok\": true",
+    ] {
+        assert!(shown.contains(part), "no {part:?} in {shown}");
+    }
+}

@@ -1,14 +1,18 @@
 //! `ravel runs show`: one run, step by step.
 
 use clap::Args;
+use ravel_core::effect::Failure;
+use ravel_core::graph::Graph;
+use ravel_core::port::Summary;
 use ravel_core::port_store::Log as _;
-use ravel_core::run::NodeView;
+use ravel_core::run::{NodeView, Run};
 use serde_json::{Value, json};
 
 use super::list::{element, tone};
 use crate::cli::{Context, Json};
 use crate::error::Result;
 use crate::exit::Exit;
+use crate::live::how_to_answer;
 use crate::output::{Column, Output, Table, Tone, one_line, units};
 use crate::view::{place_of, short, why_skipped};
 use crate::wire::{self, folded, shown_state, store_error};
@@ -40,47 +44,25 @@ impl Show {
         let summary = wire::find_run(&shelf, &self.run)?;
         let state = shown_state(&shelf, &summary)?;
         let run = folded(&shelf, &summary.run)?;
-        let nodes: Vec<NodeView> = run.nodes().collect();
-        let bundle = shelf.store.bundle(&summary.graph).map_err(store_error)?;
-        let places = wire::with_places(&bundle, &config);
-        let place = |path: &str| places.as_ref().and_then(|graph| place_of(graph, path));
+        let nodes: Vec<NodeView> = run.nodes().filter(|node| !node.path.is_empty()).collect();
         if self.json.json {
             let mut document = element(&summary, state);
             document["input"] = json!(run.input());
             document["turns"] = json!(run.last_turn());
-            document["steps"] = nodes
-                .iter()
-                .filter(|node| !node.path.is_empty())
-                .map(step)
-                .collect();
+            document["steps"] = nodes.iter().map(step).collect();
             document["questions"] = json!(run.questions());
             context.output.json(&document)?;
             return Ok(Exit::Succeeded);
         }
         let output = &context.output;
         let paint = output.paint;
+        let painted = paint.tone(tone(summary.state, state), state);
         output.line(&format!(
-            "{}  {}  {}",
+            "{}  {painted}  {}",
             paint.bold(&summary.flow),
-            paint.tone(tone(summary.state, state), state),
             summary.run
         ))?;
-        let took = summary.updated.saturating_sub(summary.created);
-        let mut facts = vec![
-            format!("started {}", units::time(summary.created)),
-            format!("took {}", units::duration(took)),
-            format!("{} turns", run.last_turn()),
-        ];
-        if summary.usage.tokens() > 0 {
-            facts.push(format!("{} tokens", units::count(summary.usage.tokens())));
-        }
-        if summary.usage.cost_microusd > 0 {
-            facts.push(units::money(summary.usage.cost_microusd));
-        }
-        if let Some((from, turn)) = &summary.forked_from {
-            facts.push(format!("forked from {from} at turn {turn}"));
-        }
-        output.line(&paint.dim(&facts.join(", ")))?;
+        output.line(&paint.dim(&facts(&summary, &run).join(", ")))?;
         output.line("")?;
         output.data(&self.table(&nodes, output))?;
         if let Some(input) = run.input() {
@@ -98,28 +80,24 @@ impl Show {
             ))?;
         }
         if let Some(error) = &summary.error {
-            output.line(&format!(
-                "{} {}",
-                paint.tone(Tone::Bad, "error:"),
-                short(error)
-            ))?;
-            if let Some(path) = &error.step {
-                let at = place(path)
-                    .map(|place| format!(" ({}:{}:{})", place.file, place.line, place.column));
-                output.line(&format!("  in step {path}{}", at.unwrap_or_default()))?;
-            }
-            if let Some(data) = &error.data {
-                output.line(&format!("  {}", compact(data.json(), output)))?;
-            }
+            let bundle = shelf.store.bundle(&summary.graph).map_err(store_error)?;
+            print_error(
+                output,
+                error,
+                wire::with_places(&bundle, &config).as_deref(),
+            )?;
         }
         for question in run.questions() {
+            let mark = paint.tone(Tone::Warn, "?");
             output.line(&format!(
-                "{} {} asks: {}",
-                paint.tone(Tone::Warn, "?"),
+                "{mark} {} asks: {}",
                 question.path,
                 one_line(&question.ask)
             ))?;
-            output.line(&format!("  ravel answer {}", question.id))?;
+            output.line(&format!(
+                "  {}",
+                how_to_answer(&super::shown_question(&question))
+            ))?;
         }
         if !summary.uncompensated.is_empty() {
             output.line(&format!(
@@ -131,7 +109,7 @@ impl Show {
     }
 
     fn table(&self, nodes: &[NodeView], output: &Output) -> String {
-        let steps: Vec<&NodeView> = nodes.iter().filter(|node| !node.path.is_empty()).collect();
+        let steps = nodes;
         let shown = if self.all {
             steps.len()
         } else {
@@ -190,6 +168,47 @@ impl Show {
         }
         text
     }
+}
+
+/// One line of facts about the whole run.
+fn facts(summary: &Summary, run: &Run) -> Vec<String> {
+    let took = summary.updated.saturating_sub(summary.created);
+    let mut facts = vec![
+        format!("started {}", units::time(summary.created)),
+        format!("took {}", units::duration(took)),
+        crate::config::counted(
+            usize::try_from(run.last_turn()).unwrap_or(usize::MAX),
+            "turn",
+        ),
+    ];
+    if summary.usage.tokens() > 0 {
+        facts.push(format!("{} tokens", units::count(summary.usage.tokens())));
+    }
+    if summary.usage.cost_microusd > 0 {
+        facts.push(units::money(summary.usage.cost_microusd));
+    }
+    if let Some((from, turn)) = &summary.forked_from {
+        facts.push(format!("forked from {from} at turn {turn}"));
+    }
+    facts
+}
+
+/// The error of a failed run with its place in the flow, when the file is still what was run.
+fn print_error(output: &Output, error: &Failure, places: Option<&Graph>) -> Result<()> {
+    output.line(&format!(
+        "{} {}",
+        output.paint.tone(Tone::Bad, "error:"),
+        short(error)
+    ))?;
+    if let Some(path) = &error.step {
+        let at = places.and_then(|graph| place_of(graph, path));
+        let at = at.map(|place| format!(" ({}:{}:{})", place.file, place.line, place.column));
+        output.line(&format!("  in step {path}{}", at.unwrap_or_default()))?;
+    }
+    if let Some(data) = &error.data {
+        output.line(&format!("  {}", compact(data.json(), output)))?;
+    }
+    Ok(())
 }
 
 /// A step in JSON documents.

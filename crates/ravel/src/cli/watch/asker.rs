@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::input::{Dialog, Taken};
+use crate::live::how_to_answer;
 use crate::output::{Paint, Tone};
 use crate::view::Question;
 
@@ -94,6 +95,13 @@ impl Asker {
                 paint.tone(Tone::Warn, "?"),
                 next.path,
                 paint.bold(&crate::output::one_line(&next.ask))
+            ));
+            say(&format!(
+                "  {}\n",
+                paint.dim(&format!(
+                    "or from another terminal: {}",
+                    how_to_answer(&next)
+                ))
             ));
             say(&dialog.prompt(paint));
             self.open = Some((next, dialog));

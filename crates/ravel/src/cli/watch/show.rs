@@ -1,6 +1,7 @@
 //! The three ways to show a run that goes on.
 
 use std::io::Stderr;
+use std::time::{Duration, Instant};
 
 use ravel_core::event::{Event, Turn};
 use ravel_core::port::Summary;
@@ -11,6 +12,9 @@ use crate::live::{Frame, Screen, how_to_answer, rows, settled_line};
 use crate::output::{Output, Tone, units};
 use crate::view::Folder;
 
+/// Shortest time between two frames: a wide fan-out settles thousands of steps a second.
+const FRAME_MIN: Duration = Duration::from_millis(50);
+
 /// How a run is shown.
 pub(super) enum Show {
     /// A tree that is redrawn on stderr.
@@ -18,6 +22,8 @@ pub(super) enum Show {
         screen: Screen<Stderr>,
         output: Output,
         beat: usize,
+        /// When it was drawn last.
+        drawn: Option<Instant>,
     },
     /// A line for each step that settles, on stderr.
     Plain { output: Output },
@@ -34,6 +40,7 @@ impl Show {
                 screen: Screen::new(std::io::stderr()),
                 output: output.clone(),
                 beat: 0,
+                drawn: None,
             }
         } else {
             Self::Plain {
@@ -74,16 +81,21 @@ impl Show {
         }
     }
 
-    /// Draws the tree as it is now.
+    /// Draws the tree as it is now, unless it was drawn just before.
     pub(super) fn draw(&mut self, folder: &Folder) -> Result<()> {
         let Self::Live {
             screen,
             output,
             beat,
+            drawn,
         } = self
         else {
             return Ok(());
         };
+        if drawn.is_some_and(|drawn| drawn.elapsed() < FRAME_MIN) {
+            return Ok(());
+        }
+        *drawn = Some(Instant::now());
         *beat += 1;
         let frame = frame(output, *beat, false);
         screen.draw(rows(folder.view(), frame)).map_err(drawing)
@@ -172,6 +184,7 @@ pub(crate) fn print_value(output: &Output, value: &Value) -> Result<()> {
 
 fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
     let view = folder.view();
+    let paint = output.paint_talk;
     for event in &turn.events {
         if let Event::RunStarted { run, .. } = event {
             output.talk(&format!("run {run} {}", view.flow));
@@ -181,7 +194,7 @@ fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
         .iter()
         .filter(|index| !view.steps[**index].path.is_empty())
     {
-        output.talk(&settled_line(view, *index, output.paint_talk, true));
+        output.talk(&settled_line(view, *index, paint, output.unicode()));
     }
     for event in &turn.events {
         if let Event::Asked { question, .. } = event
@@ -189,9 +202,9 @@ fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
         {
             output.shout(&format!(
                 "{} {}: {}",
-                output.paint_talk.tone(Tone::Warn, "?"),
+                paint.tone(Tone::Warn, "?"),
                 open.path,
-                crate::output::one_line(&open.ask)
+                open.ask
             ));
             output.shout(&format!("  {}", how_to_answer(open)));
         }

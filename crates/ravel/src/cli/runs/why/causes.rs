@@ -1,0 +1,137 @@
+//! Why a run ended as it did: the causal chain of a failure, what was skipped because of it, what stands.
+
+use std::cmp::Reverse;
+
+use ravel_core::event::{Event, Turn};
+use ravel_core::port::RunState;
+use ravel_core::run::{NodeView, Run};
+use serde_json::Value;
+
+use super::Reason;
+use crate::output::{Tone, cut, one_line};
+use crate::view::{short, why_skipped};
+
+/// Steps of a kind (failed, skipped) that are listed.
+const STEPS_SHOWN_MAX: usize = 20;
+
+/// Everything that explains the end. `place` gives a step's place in the user's files.
+pub(super) fn reasons(
+    run: &Run,
+    turns: &[Turn],
+    place: &dyn Fn(&str) -> Option<String>,
+) -> Vec<Reason> {
+    let nodes: Vec<NodeView> = run.nodes().filter(|node| !node.path.is_empty()).collect();
+    let mut reasons = Vec::new();
+    if run.state() == RunState::Cancelled {
+        reasons.push(cancelled(turns));
+    }
+    if let Some(error) = run.error() {
+        let began = error
+            .step
+            .as_ref()
+            .map(|step| format!("it began in {step}"));
+        reasons.push(
+            Reason::new(
+                "",
+                format!("the run failed with {}", short(error)),
+                Tone::Bad,
+            )
+            .next(began),
+        );
+    }
+    let origin = run.error().and_then(|error| error.step.clone());
+    // From the step where it began outwards: each scope that failed with it.
+    let mut failures: Vec<&NodeView> = nodes.iter().filter(|node| node.state == "failed").collect();
+    failures.sort_by_key(|node| (node.ended, Reverse(node.path.len())));
+    list(&mut reasons, &failures, "failed", &|node| {
+        failed(node, origin.as_deref(), place)
+    });
+    let skipped: Vec<&NodeView> = nodes.iter().filter(|node| node.skip.is_some()).collect();
+    list(&mut reasons, &skipped, "were skipped", &|node| {
+        let why = node.skip.as_ref().map(why_skipped).unwrap_or_default();
+        Reason::new(&node.path, format!("skipped: {why}"), Tone::Faint)
+    });
+    for path in run.uncompensated() {
+        reasons.push(Reason::new(
+            &path,
+            "its effect stands: it was not compensated",
+            Tone::Warn,
+        ));
+    }
+    if reasons.is_empty() {
+        reasons.push(Reason::new("", "every step did what it should", Tone::Good));
+    }
+    reasons
+}
+
+fn list(
+    reasons: &mut Vec<Reason>,
+    nodes: &[&NodeView],
+    verb: &str,
+    reason: &dyn Fn(&NodeView) -> Reason,
+) {
+    reasons.extend(nodes.iter().take(STEPS_SHOWN_MAX).map(|node| reason(node)));
+    if nodes.len() > STEPS_SHOWN_MAX {
+        let text = format!(
+            "and {} more {verb}; `ravel runs show` has all",
+            nodes.len() - STEPS_SHOWN_MAX
+        );
+        reasons.push(Reason::new("", text, Tone::Faint));
+    }
+}
+
+fn cancelled(turns: &[Turn]) -> Reason {
+    let by = turns
+        .iter()
+        .flat_map(|turn| &turn.events)
+        .find_map(|event| match event {
+            Event::CancelRequested { node: 0, by } => by.clone(),
+            _ => None,
+        });
+    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
+    Reason::new("", format!("the run was cancelled{by}"), Tone::Warn)
+}
+
+fn failed(node: &NodeView, origin: Option<&str>, place: &dyn Fn(&str) -> Option<String>) -> Reason {
+    let error = node.error.as_ref().map(short).unwrap_or_default();
+    let around = |origin: &str| {
+        origin
+            .strip_prefix(&*node.path)
+            .is_some_and(|rest| rest.starts_with(['/', '[', '~']))
+    };
+    if origin.is_some_and(around) {
+        return Reason::new(&node.path, format!("failed with it: {error}"), Tone::Bad)
+            .next(place(&node.path));
+    }
+    let tries = if node.attempts > 1 {
+        format!(" after {} attempts", node.attempts)
+    } else {
+        String::new()
+    };
+    let absorbed = if origin == Some(&*node.path) {
+        ""
+    } else {
+        " (this alone did not fail the run)"
+    };
+    let data = node
+        .error
+        .as_ref()
+        .and_then(|error| error.data.as_ref())
+        .map(|data| detail(data.json()));
+    Reason::new(
+        &node.path,
+        format!("{} failed{tries}: {error}{absorbed}", node.kind),
+        Tone::Bad,
+    )
+    .next(place(&node.path).into_iter().chain(data))
+}
+
+/// The part of an error's detail that people look for first.
+fn detail(data: &Value) -> String {
+    const SHOWN_COLUMNS_MAX: usize = 300;
+    let stderr = data.get("stderr").and_then(Value::as_str).map(str::trim);
+    let text = stderr
+        .filter(|text| !text.is_empty())
+        .map_or_else(|| data.to_string(), str::to_owned);
+    cut(&one_line(&text), SHOWN_COLUMNS_MAX)
+}

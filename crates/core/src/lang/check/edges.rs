@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use indexmap::IndexMap;
 
-use crate::graph::{BodyId, Dep, StepId};
+use crate::graph::{BodyId, Dep, DepKind, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::lower::{Edge, Lower, Placed};
@@ -33,7 +33,13 @@ pub(super) fn build(lower: &mut Lower<'_>) -> Orders {
 
 /// The edges of a step, one a sibling, the strongest kind first.
 fn merged(lower: &Lower<'_>, step: StepId) -> Vec<Edge> {
-    let mut merged = lower.info(step).edges.clone();
+    let info = lower.info(step);
+    let mut merged = info.edges.clone();
+    // The items of a stream are taken from the value of its producer.
+    merged.extend(info.stream.map(|stream| Edge {
+        how: DepKind::Value,
+        ..stream
+    }));
     merged.sort_by_key(|edge| (edge.on, Reverse(edge.how)));
     merged.dedup_by_key(|edge| edge.on);
     merged
@@ -45,14 +51,9 @@ fn body(lower: &mut Lower<'_>, id: BodyId) -> Vec<u32> {
     let mut dependents: Vec<Vec<u32>> = vec![Vec::new(); steps.len()];
     for (position, step) in steps.iter().enumerate() {
         let merged = merged(lower, *step);
-        let mut on: Vec<(u32, Span)> = merged.iter().map(|edge| (edge.on, edge.span)).collect();
+        let on: Vec<(u32, Span)> = merged.iter().map(|edge| (edge.on, edge.span)).collect();
         for (other, _) in &on {
             dependents[*other as usize].push(position as u32);
-        }
-        if let Some(stream) = lower.info(*step).stream
-            && merged.iter().all(|edge| edge.on != stream.on)
-        {
-            on.push((stream.on, stream.span));
         }
         waits.push(on);
         if let Some(definition) = &mut lower.steps[step.0 as usize] {

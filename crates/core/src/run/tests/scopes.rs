@@ -226,3 +226,23 @@ fn a_sub_flow_sees_its_own_input_and_gives_its_output() {
     assert_eq!(world.ran(), ["call/a", "call/b"]);
     survives_every_crash(SUB_FLOW, &json!({}), echo);
 }
+
+#[test]
+fn a_for_each_over_a_stream_takes_every_item_of_its_producer() {
+    let yaml = "
+ravel: 1
+name: streaming
+steps:
+  list: { tool: test.list, with: { items: [1, 2, 3] }, effect: read }
+  all:
+    for_each: { stream: list.items }
+    as: i
+    steps: { one: { tool: test.echo, with: { i: '{{ i }}' }, effect: once } }
+    output: '{{ one.i }}'
+output: '{{ all }}'
+";
+    let mut world = World::new(yaml, json!({}), Box::new(echo));
+    assert_eq!(world.open_paths(), ["list"]);
+    world.drive();
+    assert_eq!(world.output(), json!([1, 2, 3]));
+}

@@ -254,8 +254,8 @@ fn questions_about_one_run_use_the_index_on_its_turns() {
     assert!(plan.contains("USING INDEX turn_run (run=?)"), "{plan}");
     for sql in [
         "SELECT run FROM head WHERE phase = 1",
-        "SELECT run FROM head WHERE phase = 2 AND wake_at <= 5",
-        "SELECT wake_at FROM head WHERE phase = 2 AND wake_at IS NOT NULL ORDER BY wake_at",
+        "SELECT run FROM head WHERE due <= 5",
+        "SELECT due FROM head WHERE due IS NOT NULL ORDER BY due",
     ] {
         let plan = rows(&reader(&path), &format!("EXPLAIN QUERY PLAN {sql}")).join("\n");
         assert!(plan.contains("INDEX head_"), "{plan}");

@@ -13,6 +13,8 @@ use super::schema::{self, APPLICATION, FORMAT};
 const STATEMENTS_MAX: usize = 128;
 /// Size that the write-ahead log is cut back to after a big commit.
 const WAL_BYTES_KEPT: i64 = 64 * 1024 * 1024;
+/// Memory for pages of the connection that writes.
+const CACHE_KIB: i64 = 8 * 1024;
 /// Tries to turn the write-ahead log on while other processes open the same new file.
 const WAL_TRIES_MAX: u32 = 1_000;
 
@@ -27,6 +29,9 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, Error
     // Before anything is changed: the file may be somebody else's.
     let empty = check_format(&conn, path)?;
     write_ahead(&conn).context(what())?;
+    // Pages that many runs' commits touch in turn stay in memory.
+    conn.pragma_update(None, "cache_size", -CACHE_KIB)
+        .context(what())?;
     // FULL: a commit returns after its fsync.
     conn.pragma_update(None, "synchronous", "FULL")
         .context(what())?;

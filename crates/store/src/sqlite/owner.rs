@@ -111,7 +111,7 @@ impl Ownership for Sqlite {
             let what = "looking for runs without an owner";
             let sql = "SELECT r.created, r.key, r.id, o.token FROM (
                   SELECT run FROM head WHERE phase = 1
-                  UNION SELECT run FROM head WHERE phase = 2 AND wake_at <= ?
+                  UNION SELECT run FROM head WHERE due <= ?
                   UNION SELECT i.run FROM inbox i JOIN head h ON h.run = i.run AND h.phase = 2
                     WHERE i.reply IS NULL) d
                 JOIN head h ON h.run = d.run JOIN run r ON r.key = d.run LEFT JOIN owner o ON o.key = h.owner";
@@ -140,7 +140,7 @@ impl Ownership for Sqlite {
             let mut earliest = None;
             for sql in [
                 "SELECT h.wake_at, o.token FROM head h LEFT JOIN owner o ON o.key = h.owner
-                 WHERE h.phase = 2 AND h.wake_at IS NOT NULL ORDER BY h.wake_at",
+                 WHERE h.due IS NOT NULL ORDER BY h.due",
                 "SELECT h.wake_at, o.token FROM head h LEFT JOIN owner o ON o.key = h.owner
                  WHERE h.phase = 1 AND h.wake_at IS NOT NULL
                  ORDER BY h.wake_at",

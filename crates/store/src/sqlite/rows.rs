@@ -96,9 +96,12 @@ pub(super) fn settle(conn: &Connection, taken: &[(i64, Reply)]) -> Result<(), Er
 
 /// A small value as JSON.
 pub(super) fn json<T: serde::Serialize>(value: &T) -> Result<String, Error> {
-    serde_json::to_string(value).map_err(|error| Error::Io {
+    let failed = |error: &dyn std::fmt::Display| Error::Io {
         message: format!("a value cannot be written as JSON: {error}"),
-    })
+    };
+    let mut text = Vec::new();
+    crate::text::json::write(&mut text, value).map_err(|error| failed(&error))?;
+    String::from_utf8(text).map_err(|error| failed(&error))
 }
 
 /// Writes all that is listed, with what the indexes are made of.
@@ -109,17 +112,23 @@ pub(super) fn put_head(
     waits: Option<&str>,
 ) -> Result<(), Error> {
     let usage = &summary.usage;
+    // Indexed, so it changes only while somebody may look for it: a running run is found by its phase.
+    let due = summary
+        .wake_at
+        .filter(|_| summary.state == RunState::Waiting)
+        .map(int);
     let owner = known.owner_key.filter(|_| !summary.state.is_final());
-    let sql = "INSERT INTO head(run, last, state, phase, updated, wake_at, input_tokens, cached_tokens, output_tokens,
-        cost_microusd, waits, epoch, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
-        ON CONFLICT(run) DO UPDATE SET last = ?2, state = ?3, phase = ?4, updated = ?5, wake_at = ?6, input_tokens = ?7,
-        cached_tokens = ?8, output_tokens = ?9, cost_microusd = ?10, waits = ?11, owner = ?13";
+    let sql = "INSERT INTO head(run, last, state, phase, due, updated, wake_at, input_tokens, cached_tokens, output_tokens,
+        cost_microusd, waits, epoch, owner) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+        ON CONFLICT(run) DO UPDATE SET last = ?2, state = ?3, phase = ?4, due = ?5, updated = ?6, wake_at = ?7,
+        input_tokens = ?8, cached_tokens = ?9, output_tokens = ?10, cost_microusd = ?11, waits = ?12, owner = ?14";
     cached(conn, sql)?
         .execute((
             known.key,
             int(known.last),
             summary.state.name(),
             phase(summary.state),
+            due,
             int(summary.updated),
             summary.wake_at.map(int),
             int(usage.input_tokens),

@@ -19,11 +19,11 @@ CREATE INDEX run_created ON run(created);
 CREATE INDEX run_base ON run(base) WHERE base IS NOT NULL;
 CREATE TABLE head(
   run INTEGER PRIMARY KEY REFERENCES run(key), last INTEGER NOT NULL, state TEXT NOT NULL,
-  phase INTEGER NOT NULL, updated INTEGER NOT NULL, wake_at INTEGER, input_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
+  phase INTEGER NOT NULL, due INTEGER, updated INTEGER NOT NULL, wake_at INTEGER, input_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
   output_tokens INTEGER NOT NULL, cost_microusd INTEGER NOT NULL, epoch INTEGER NOT NULL,
   owner INTEGER REFERENCES owner(key), waits TEXT);
 CREATE INDEX head_active ON head(run) WHERE phase = 1;
-CREATE INDEX head_wake ON head(wake_at) WHERE phase = 2 AND wake_at IS NOT NULL;
+CREATE INDEX head_due ON head(due) WHERE due IS NOT NULL;
 CREATE TABLE detail(run INTEGER PRIMARY KEY REFERENCES run(key), output TEXT, error TEXT, uncompensated TEXT);
 CREATE TABLE turn(
   key INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run(key), first INTEGER NOT NULL, last INTEGER NOT NULL,

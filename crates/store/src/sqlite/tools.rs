@@ -49,7 +49,7 @@ pub(super) struct Known {
     flow: Arc<str>,
     graph: Arc<str>,
     /// What is stored of a run's end. None when it was not read.
-    detail: Option<Detail>,
+    detail: Option<Box<Detail>>,
     recent: Vec<Recent>,
 }
 
@@ -62,6 +62,12 @@ struct Detail {
 }
 
 impl Detail {
+    fn is_of(&self, summary: &Summary) -> bool {
+        self.output == summary.output
+            && self.error == summary.error
+            && self.uncompensated == summary.uncompensated
+    }
+
     fn of(summary: &Summary) -> Self {
         let Summary {
             output,
@@ -177,7 +183,7 @@ impl Tools {
             state: None,
             flow: summary.flow.clone(),
             graph: summary.graph.clone(),
-            detail: Some(Detail::default()),
+            detail: Some(Box::default()),
             recent: Vec::new(),
         })
     }
@@ -200,7 +206,7 @@ impl Tools {
                     state: None,
                     flow: row.get(1)?,
                     graph: row.get(2)?,
-                    detail: (!row.get::<_, bool>(9)?).then(Detail::default),
+                    detail: (!row.get::<_, bool>(9)?).then(Box::default),
                     recent: Vec::new(),
                 };
                 Ok((known, uint(row.get(7)?)))
@@ -296,7 +302,7 @@ impl Tools {
         let waits = (!summary.waits.is_empty())
             .then(|| json(&summary.waits))
             .transpose()?;
-        if known.state == Some(summary.state) {
+        if known.state == Some(summary.state) && summary.state != RunState::Waiting {
             hot.head(known, summary, waits.as_deref())?;
         } else {
             put_head(conn, known, summary, waits.as_deref())?;
@@ -313,10 +319,13 @@ impl Tools {
             known.graph = summary.graph.clone();
             known.flow = summary.flow.clone();
         }
-        let detail = Detail::of(summary);
-        if known.detail.as_ref() != Some(&detail) {
+        if !known
+            .detail
+            .as_ref()
+            .is_some_and(|detail| detail.is_of(summary))
+        {
             self.detail(conn, known, summary)?;
-            known.detail = Some(detail);
+            known.detail = Some(Detail::of(summary).into());
         }
         Ok(())
     }

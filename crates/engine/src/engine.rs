@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use ravel_core::graph::Graph;
 use ravel_core::port::Summary;
 use ravel_core::port_store::{Message, Reply};
-use ravel_core::run::Terms;
+use ravel_core::run::SharedTerms;
 use ravel_core::value::Val;
 
 use crate::driver::{Call, Callback, Config, Driver, Mail, Status};
@@ -27,7 +27,7 @@ pub struct StartRequest {
     /// The input.
     pub input: Val,
     /// Limits and prices.
-    pub terms: Terms,
+    pub terms: SharedTerms,
     /// A second start under the same key gives the first run.
     pub start_key: Option<Arc<str>>,
     /// The run's id; made when absent (see [`new_run_id`]).
@@ -287,13 +287,18 @@ impl Engine {
         self.call(Call::Shutdown { now });
     }
 
-    /// Waits until the engine has stopped, and says why. `None`: somebody else has waited already, or it panicked.
+    /// Waits until the engine has stopped, and says why. `None`: somebody else has waited already, it panicked, or
+    /// this is its own thread, which cannot wait for itself.
     pub fn join(&self) -> Option<StopReason> {
-        let thread = self
-            .thread
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()?;
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let here = std::thread::current().id();
+        if thread
+            .as_ref()
+            .is_some_and(|thread| thread.thread().id() == here)
+        {
+            return None;
+        }
+        let thread = thread.take()?;
         thread.join().ok()
     }
 

@@ -7,7 +7,7 @@ use ravel_core::event::{Attempt, Input, Stop, Turn};
 use ravel_core::graph::Graph;
 use ravel_core::port::{Job, Summary};
 use ravel_core::port_store::{Owner, Reply};
-use ravel_core::run::{Run, Terms};
+use ravel_core::run::{Run, SharedTerms};
 use ravel_core::value::Val;
 
 use crate::error::{EngineError, StopReason};
@@ -33,7 +33,7 @@ pub struct NewRun {
     /// Its graph, whose bundle the store has.
     pub graph: Arc<Graph>,
     /// Limits and prices.
-    pub terms: Terms,
+    pub terms: SharedTerms,
     /// The input.
     pub input: Val,
     /// A second start under the same key gives the first run.

@@ -27,7 +27,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use terms::{Price, RunLimits, Terms};
+pub use terms::{Price, RunLimits, SharedTerms, Terms};
 pub use view::NodeView;
 
 use self::decide::{Permit, Turning};
@@ -106,9 +106,9 @@ impl std::error::Error for ReplayError {}
 impl Run {
     /// A run that has not started: its first input is [`Input::Start`].
     #[must_use]
-    pub fn new(id: Arc<str>, graph: Arc<Graph>, terms: Terms) -> Self {
+    pub fn new(id: Arc<str>, graph: Arc<Graph>, terms: impl Into<SharedTerms>) -> Self {
         Self {
-            state: State::new(id, graph, terms),
+            state: State::new(id, graph, terms.into()),
             permits: BTreeMap::new(),
             told_wake: None,
             held: false,
@@ -145,7 +145,7 @@ impl Run {
                 message,
             })
         };
-        let mut replayed = Self::new(run.clone(), load(graph)?, Terms::default());
+        let mut replayed = Self::new(run.clone(), load(graph)?, SharedTerms::default());
         for turn in turns {
             let expected = replayed.state.turn + 1;
             if turn.turn != expected {

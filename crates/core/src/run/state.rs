@@ -3,13 +3,14 @@
 //! Everything a run knows is here, and everything here follows from the log. Fields that can be derived from others
 //! (counters of unsettled children, timers) are kept up to date by [`apply`](super::apply) alone.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::fmt::Write as _;
+use std::fmt;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 
-use super::terms::Terms;
+use super::terms::SharedTerms;
 use crate::effect::{Effect, Failure, Millis, Usage};
 use crate::event::{Node, Settled, Skip, Stop, Topic};
 use crate::graph::{FlowId, Graph, StepId};
@@ -18,8 +19,30 @@ use crate::value::Val;
 /// Parent of the root.
 pub(super) const NOBODY: Node = Node::MAX;
 
-fn slash(path: &str) -> &'static str {
-    if path.is_empty() { "" } else { "/" }
+/// Adds `/` and a segment; nothing stands before the first one.
+fn push_segment(out: &mut String, segment: &str) {
+    if !out.is_empty() {
+        out.push('/');
+    }
+    out.push_str(segment);
+}
+
+/// Adds a number between two texts. Paths are made for every activation, and `write!` costs more than the rest of it.
+fn push_number(out: &mut String, before: &str, number: u32, after: &str) {
+    let mut digits = [b'0'; 10];
+    let mut at = digits.len();
+    let mut rest = number;
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.push_str(before);
+    out.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+    out.push_str(after);
 }
 
 /// What an activation is.
@@ -67,6 +90,17 @@ pub(super) enum Phase {
     Settled(Settled),
 }
 
+/// A path that was made once. It follows from the rest of the state, so it is no part of it: two states are equal
+/// whether or not somebody asked for their paths.
+#[derive(Default)]
+pub(super) struct Made(OnceCell<Arc<str>>);
+
+impl fmt::Debug for Made {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("..")
+    }
+}
+
 /// One activation.
 #[derive(Debug)]
 pub(super) struct Activation {
@@ -92,6 +126,8 @@ pub(super) struct Activation {
     pub(super) ended: Millis,
     /// The value of a success.
     pub(super) value: Option<Val>,
+    /// Its path, once somebody asked.
+    pub(super) path: Made,
     /// What only some activations have.
     pub(super) extra: Option<Box<Extra>>,
 }
@@ -282,7 +318,7 @@ pub(super) struct State {
     pub(super) id: Arc<str>,
     pub(super) graph: Arc<Graph>,
     pub(super) version: u32,
-    pub(super) terms: Terms,
+    pub(super) terms: SharedTerms,
     pub(super) turn: u64,
     pub(super) now: Millis,
     /// Time of the turn before.
@@ -322,7 +358,7 @@ pub(super) enum Task {
 }
 
 impl State {
-    pub(super) fn new(id: Arc<str>, graph: Arc<Graph>, terms: Terms) -> Self {
+    pub(super) fn new(id: Arc<str>, graph: Arc<Graph>, terms: SharedTerms) -> Self {
         Self {
             id,
             graph,
@@ -385,9 +421,12 @@ impl State {
 
     /// The activation's path: stable, and the same after every replay.
     pub(super) fn path(&self, node: Node) -> Arc<str> {
-        let mut text = String::new();
-        self.push_path(node, &mut text);
-        text.into()
+        let made = || {
+            let mut text = String::new();
+            self.push_path(node, &mut text);
+            text.into()
+        };
+        self.node(node).path.0.get_or_init(made).clone()
     }
 
     fn push_path(&self, node: Node, out: &mut String) {
@@ -395,37 +434,34 @@ impl State {
         if activation.parent == NOBODY {
             return;
         }
-        self.push_path(activation.parent, out);
-        if activation.again > 0 {
-            let _ = write!(out, "~{}", activation.again + 1);
+        match self.node(activation.parent).path.0.get() {
+            Some(path) => out.push_str(path),
+            None => self.push_path(activation.parent, out),
         }
-        let _ = match (activation.role, activation.slot) {
+        if activation.again > 0 {
+            push_number(out, "~", activation.again + 1, "");
+        }
+        match (activation.role, activation.slot) {
             (Role::Item(index), _) => {
-                let keys = self
-                    .node(activation.parent)
-                    .extra
-                    .as_ref()
-                    .map(|extra| &extra.keys);
-                match keys.and_then(|keys| keys.get(index as usize)) {
-                    Some(key) => write!(out, "[{key}]"),
-                    None => write!(out, "[{index}]"),
+                let extra = self.node(activation.parent).extra.as_ref();
+                match extra.and_then(|extra| extra.keys.get(index as usize)) {
+                    Some(key) => out.extend(["[", key, "]"]),
+                    None => push_number(out, "[", index, "]"),
                 }
             }
-            (Role::Round(index), _) => write!(out, "[{index}]"),
-            (Role::Handler(index), _) => write!(out, "{}catch[{index}]", slash(out)),
-            (Role::Finally, _) => write!(out, "{}finally", slash(out)),
-            (_, Slot::Gate(index)) => write!(out, "/gate[{index}]"),
-            (_, Slot::Check(attempt)) => write!(out, "/check[{attempt}]"),
-            (_, Slot::Compensation) => write!(out, "/compensate"),
-            (Role::Root(_) | Role::Step, _) => {
-                write!(
-                    out,
-                    "{}{}",
-                    slash(out),
-                    self.graph.step(activation.step).name
-                )
+            (Role::Round(index), _) => push_number(out, "[", index, "]"),
+            (Role::Handler(index), _) => {
+                push_segment(out, "catch");
+                push_number(out, "[", index, "]");
             }
-        };
+            (Role::Finally, _) => push_segment(out, "finally"),
+            (_, Slot::Gate(index)) => push_number(out, "/gate[", index, "]"),
+            (_, Slot::Check(attempt)) => push_number(out, "/check[", attempt, "]"),
+            (_, Slot::Compensation) => out.push_str("/compensate"),
+            (Role::Root(_) | Role::Step, _) => {
+                push_segment(out, &self.graph.step(activation.step).name);
+            }
+        }
     }
 
     pub(super) fn settled(&self, node: Node) -> Option<Settled> {
@@ -486,6 +522,7 @@ impl Activation {
             began: 0,
             ended: 0,
             value: None,
+            path: Made::default(),
             extra: None,
         }
     }

@@ -1,12 +1,14 @@
 //! The terms that a run was started under: limits and prices. Recorded with the start, so replay never asks the
 //! world.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 use crate::effect::Millis;
+use crate::value::Val;
 
 /// Limits and prices of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,6 +18,53 @@ pub struct Terms {
     pub limits: RunLimits,
     /// What each model name of the graph costs. A model that is missing is free of charge and unmetered in money.
     pub models: IndexMap<Arc<str>, Price>,
+}
+
+/// Terms that runs share, with the JSON that the start of each records: made once for a thousand runs.
+#[derive(Clone, Debug)]
+pub struct SharedTerms {
+    terms: Arc<Terms>,
+    json: Val,
+}
+
+impl SharedTerms {
+    /// As recorded.
+    pub(super) fn json(&self) -> &Val {
+        &self.json
+    }
+
+    /// What a start recorded.
+    pub(super) fn recorded(json: &Val) -> Self {
+        let terms = serde_json::from_value(json.json().clone());
+        Self {
+            terms: Arc::new(terms.expect("terms were written by this program")),
+            json: json.clone(),
+        }
+    }
+}
+
+impl From<Terms> for SharedTerms {
+    fn from(terms: Terms) -> Self {
+        let json = serde_json::to_value(&terms).expect("terms are plain data");
+        Self {
+            terms: Arc::new(terms),
+            json: json.into(),
+        }
+    }
+}
+
+impl Default for SharedTerms {
+    fn default() -> Self {
+        Terms::default().into()
+    }
+}
+
+impl Deref for SharedTerms {
+    type Target = Terms;
+
+    fn deref(&self) -> &Terms {
+        &self.terms
+    }
 }
 
 /// Limits of one run. Each has a default and a knob in `ravel.toml` (`[limits.run]`).

@@ -12,7 +12,7 @@ use ravel_core::port_store::{
     Batch, Chain, Collected, Error, Filter, Inbox, Listing, Log, Message, Owner, Ownership, Posted,
     Reply,
 };
-use ravel_core::run::{Run, Terms};
+use ravel_core::run::{Run, SharedTerms};
 use ravel_core::value::Val;
 use ravel_engine::{
     Config, Driver, Engine, EngineError, Graphs, Limits, Pending, Progress, StartRequest,
@@ -469,7 +469,7 @@ impl Rig {
             graph: Arc::clone(&flow.graph),
             bundle: Arc::clone(&flow.bundle),
             input: input.into(),
-            terms: Terms::default(),
+            terms: SharedTerms::default(),
             start_key: None,
             run: None,
         }

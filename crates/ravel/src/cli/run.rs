@@ -66,7 +66,7 @@ impl Run {
                 graph: loaded.graph,
                 bundle: loaded.bundle,
                 input: Val::new(Value::Object(input)),
-                terms,
+                terms: terms.into(),
                 start_key: self.key.map(Arc::from),
                 run: Some(id.clone()),
             })

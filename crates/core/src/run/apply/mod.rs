@@ -274,8 +274,9 @@ impl State {
             "a run replays on the graph that it recorded"
         );
         self.id = run.clone();
-        self.terms = serde_json::from_value(terms.json().clone())
-            .expect("terms were written by this program");
+        if !self.terms.json().same(terms) {
+            self.terms = super::terms::SharedTerms::recorded(terms);
+        }
         self.created = self.now;
         let flow = crate::graph::FlowId(0);
         self.nodes.push(Activation {

@@ -175,13 +175,13 @@ impl Turning<'_> {
                 code: "invalid_input",
                 message: super::value_problems("the input", &problems),
             })?;
-        let terms = serde_json::to_value(&self.state.terms).expect("terms are plain data");
+        let terms = self.state.terms.json().clone();
         self.emit(Event::RunStarted {
             semantics: crate::event::SEMANTICS,
             run: self.state.id.clone(),
             graph: graph.hash.clone(),
             input,
-            terms: terms.into(),
+            terms,
         });
         Ok(())
     }

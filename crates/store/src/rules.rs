@@ -1,5 +1,6 @@
 //! What all stores check or say in the same way.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ravel_core::event::{Event, Turn};
@@ -42,13 +43,17 @@ pub(crate) fn graphs(turns: &[Turn]) -> impl Iterator<Item = Arc<str>> + '_ {
 }
 
 /// The run that a batch creates twice, or under one start key.
-pub(crate) fn twice(commit: &RunCommit, before: &[RunCommit]) -> Option<Arc<str>> {
-    let key = commit.summary.start_key.as_ref();
-    before
-        .iter()
-        .filter(|other| other.create)
-        .find(|other| {
-            other.run == commit.run || (key.is_some() && key == other.summary.start_key.as_ref())
-        })
-        .map(|other| other.run.clone())
+pub(crate) fn created_twice(runs: &[RunCommit]) -> Option<Arc<str>> {
+    let mut ids = HashSet::with_capacity(runs.len());
+    let mut keys: HashMap<&str, &Arc<str>> = HashMap::new();
+    for commit in runs.iter().filter(|commit| commit.create) {
+        if !ids.insert(&*commit.run) {
+            return Some(commit.run.clone());
+        }
+        let key = commit.summary.start_key.as_deref();
+        if let Some(first) = key.and_then(|key| keys.insert(key, &commit.run)) {
+            return Some(first.clone());
+        }
+    }
+    None
 }

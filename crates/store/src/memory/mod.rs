@@ -14,7 +14,7 @@ use ravel_core::port_store::{
 };
 
 use crate::chain::{Linker, START, hex};
-use crate::rules::{contiguous, graphs, run_over, twice};
+use crate::rules::{contiguous, created_twice, graphs, run_over};
 use crate::text::{Encoder, INLINE_BYTES_MAX};
 
 /// A store in memory. A handle stands for one process: [`Memory::another`] gives a second one on the same store,
@@ -279,19 +279,16 @@ impl Log for Memory {
         for commit in &batch.runs {
             state.admit(commit)?;
         }
-        for (position, commit) in batch.runs.iter().enumerate() {
+        if let Some(run) = created_twice(&batch.runs) {
+            return Err(Error::Exists { run });
+        }
+        for commit in &batch.runs {
             if commit.create {
-                let before = &batch.runs[..position];
-                if let Some(run) = twice(commit, before) {
-                    return Err(Error::Exists { run });
-                }
                 state
                     .alive
                     .entry(commit.owner.token.clone())
                     .or_insert(self.process);
             }
-        }
-        for commit in &batch.runs {
             state.apply(commit);
         }
         Ok(())

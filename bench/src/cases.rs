@@ -1,17 +1,18 @@
 //! The cases: one row each.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use ravel_core::port::Summary;
 use ravel_core::port_store::{Listing, Message};
-use ravel_engine::{Engine, Limits, Pending, StartRequest};
+use ravel_engine::{Engine, EngineError, Limits, Pending, StartRequest};
 use serde_json::json;
 
 use crate::flows;
 use crate::machine;
 use crate::measure::{Row, Watch, rss_bytes};
-use crate::rig::{Kind, Rig};
+use crate::rig::{Flow, Kind, Rig};
 
 /// One measurement.
 pub(crate) struct Case {
@@ -198,54 +199,108 @@ fn fan_growth(case: &Case) -> Result<Row, String> {
         .with("times 1,000", growth))
 }
 
-/// Starts so many runs, at most `window` under way, and waits for all.
-fn run_all(
-    rig: &Rig,
-    requests: impl Iterator<Item = StartRequest>,
-    window: usize,
-) -> Result<(), String> {
-    let mut under_way = VecDeque::new();
-    for request in requests {
-        if under_way.len() == window {
-            wait_first(&rig.engine, &mut under_way)?;
-        }
-        let run = ravel_engine::new_run_id();
-        let (then, ended) = Pending::new();
-        let started = rig.engine.begin(StartRequest {
-            run: Some(Arc::clone(&run)),
-            ..request
-        });
-        rig.engine.wait_then(&run, then);
-        under_way.push_back((started, ended));
+/// Starts so many runs, `window` under way at a time, and waits for all. Each end starts the next run on the engine's
+/// own thread, so that the numbers are the engine's and not those of a second thread that is woken.
+fn run_all(rig: &Rig, flow: &Flow, count: usize, window: usize) -> Result<(), String> {
+    let load = Arc::new(Load {
+        engine: Arc::clone(&rig.engine),
+        request: rig.request(flow, json!({})),
+        left: Mutex::new(Left {
+            to_start: count,
+            to_end: count,
+            error: None,
+        }),
+        moved: Condvar::new(),
+    });
+    for _ in 0..window.min(count) {
+        Load::start_one(&load);
     }
-    while !under_way.is_empty() {
-        wait_first(&rig.engine, &mut under_way)?;
+    let mut left = load.lock();
+    while left.to_end > 0 && left.error.is_none() {
+        left = load
+            .moved
+            .wait(left)
+            .unwrap_or_else(PoisonError::into_inner);
     }
-    Ok(())
+    left.error.take().map_or(Ok(()), Err)
 }
 
-type UnderWay = VecDeque<(Pending<Arc<str>>, Pending<ravel_core::port::Summary>)>;
+/// Runs that are still to be started and to end.
+struct Load {
+    engine: Arc<Engine>,
+    request: StartRequest,
+    left: Mutex<Left>,
+    moved: Condvar,
+}
 
-fn wait_first(_engine: &Engine, under_way: &mut UnderWay) -> Result<(), String> {
-    let Some((started, ended)) = under_way.pop_front() else {
-        return Ok(());
-    };
-    started.wait().map_err(text)?;
-    let summary = ended.wait().map_err(text)?;
-    summary
-        .output
-        .map(drop)
-        .ok_or_else(|| format!("a run ended as {}", summary.state.name()))
+struct Left {
+    to_start: usize,
+    to_end: usize,
+    error: Option<String>,
+}
+
+impl Load {
+    fn lock(&self) -> MutexGuard<'_, Left> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn start_one(load: &Arc<Self>) {
+        {
+            let mut left = load.lock();
+            if left.to_start == 0 {
+                return;
+            }
+            left.to_start -= 1;
+        }
+        let run = ravel_engine::new_run_id();
+        let request = StartRequest {
+            run: Some(Arc::clone(&run)),
+            ..load.request.clone()
+        };
+        let started = Arc::clone(load);
+        load.engine.start_then(
+            request,
+            Box::new(move |answer: Result<Arc<str>, EngineError>| {
+                if let Err(error) = answer {
+                    started.note(Err(error.to_string()));
+                }
+            }),
+        );
+        let ended = Arc::clone(load);
+        load.engine.wait_then(
+            &run,
+            Box::new(move |end: Result<Summary, EngineError>| {
+                ended.note(end.map_err(text).and_then(|summary| {
+                    let word = summary.state.name();
+                    summary
+                        .output
+                        .map(drop)
+                        .ok_or_else(|| format!("a run ended as {word}"))
+                }));
+                Self::start_one(&ended);
+            }),
+        );
+    }
+
+    fn note(&self, end: Result<(), String>) {
+        let mut left = self.lock();
+        left.to_end -= 1;
+        if let Err(error) = end {
+            left.error = Some(error);
+        }
+        if left.to_end == 0 || left.error.is_some() {
+            self.moved.notify_one();
+        }
+    }
 }
 
 fn many_runs(case: &Case, kind: Kind, once: bool) -> Result<Row, String> {
     let rig = Rig::new(kind)?;
     let flow = rig.flow(&flows::five(once))?;
     let steps = if once { 6_000 } else { 5_000 };
-    let requests = |count: usize| (0..count).map(|_| rig.request(&flow, json!({})));
-    run_all(&rig, requests(100), 100)?;
+    run_all(&rig, &flow, 1_000, 1_000)?;
     let watch = Watch::start();
-    run_all(&rig, requests(1_000), 1_000)?;
+    run_all(&rig, &flow, 1_000, 1_000)?;
     let row = finish(named(watch.row(steps), case), &rig)?;
     let cpu = row.cpu_us_per_step;
     Ok(match kind {
@@ -278,10 +333,10 @@ fn once_in_a_row(case: &Case) -> Result<Row, String> {
 fn once_runs(case: &Case) -> Result<Row, String> {
     let rig = Rig::new(Kind::Sqlite)?;
     let flow = rig.flow(flows::ONE)?;
-    run_all(&rig, (0..64).map(|_| rig.request(&flow, json!({}))), 64)?;
+    run_all(&rig, &flow, 640, 64)?;
     let before = machine::records_per_s(rig.dir.path(), 64)?;
     let watch = Watch::start();
-    run_all(&rig, (0..2_000).map(|_| rig.request(&flow, json!({}))), 64)?;
+    run_all(&rig, &flow, 2_000, 64)?;
     let row = finish(named(watch.row(2_000), case), &rig)?;
     let after = machine::records_per_s(rig.dir.path(), 64)?;
     // Each step writes two records: its start and its end.
@@ -319,6 +374,11 @@ fn once_fan(case: &Case) -> Result<Row, String> {
 fn sleepers(case: &Case) -> Result<Row, String> {
     let rig = Rig::new(Kind::Sqlite)?;
     let flow = rig.flow(&flows::sleepers(200, 50))?;
+    let warm = rig
+        .engine
+        .start(rig.request(&flow, json!({})))
+        .map_err(text)?;
+    rig.engine.wait(&warm).map_err(text)?;
     let watch = Watch::start();
     let run = rig
         .engine

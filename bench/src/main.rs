@@ -22,6 +22,9 @@ use std::process::{Command, ExitCode};
 use cases::{CASES, Case};
 use measure::Row;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// What the command line says.
 struct Options {
     json: bool,

@@ -13,7 +13,7 @@ use ravel_core::graph::Graph;
 use ravel_core::lang::Bundle;
 use ravel_core::port::{Executor, Job, Report, Request};
 use ravel_core::port_store::Store;
-use ravel_core::run::Terms;
+use ravel_core::run::SharedTerms;
 use ravel_core::value::Val;
 use ravel_engine::{Config, Engine, Graphs, Limits, StartRequest, SystemClock};
 use ravel_store::{Memory, Sqlite};
@@ -118,11 +118,12 @@ impl Graphs for Library {
 /// A directory, a store, an engine.
 pub(crate) struct Rig {
     pub(crate) dir: tempfile::TempDir,
-    pub(crate) engine: Engine,
+    pub(crate) engine: Arc<Engine>,
     sqlite: Option<Arc<Sqlite>>,
     library: Arc<Library>,
     kind: Kind,
     limits: Limits,
+    terms: SharedTerms,
 }
 
 /// A compiled flow and its text.
@@ -148,6 +149,7 @@ impl Rig {
             library,
             kind,
             limits,
+            terms: SharedTerms::default(),
         })
     }
 
@@ -160,6 +162,7 @@ impl Rig {
             library,
             kind,
             limits,
+            terms: _,
         } = self;
         engine.shut_down(false);
         engine.join();
@@ -173,6 +176,7 @@ impl Rig {
             library,
             kind,
             limits,
+            terms: SharedTerms::default(),
         })
     }
 
@@ -202,7 +206,7 @@ impl Rig {
             graph: Arc::clone(&flow.graph),
             bundle: Arc::clone(&flow.bundle),
             input: input.into(),
-            terms: Terms::default(),
+            terms: self.terms.clone(),
             start_key: None,
             run: None,
         }
@@ -225,7 +229,7 @@ fn open(
     library: &Arc<Library>,
     limits: &Limits,
     serve: bool,
-) -> Result<(Engine, Option<Arc<Sqlite>>), String> {
+) -> Result<(Arc<Engine>, Option<Arc<Sqlite>>), String> {
     let sqlite = match kind {
         Kind::Memory => None,
         Kind::Sqlite => Some(Arc::new(
@@ -245,7 +249,7 @@ fn open(
         serve,
     };
     let engine = Engine::open(config).map_err(|error| error.to_string())?;
-    Ok((engine, sqlite))
+    Ok((Arc::new(engine), sqlite))
 }
 
 /// Where the files of cases live: `RAVEL_BENCH_DIR`, else the directory for temporary files.

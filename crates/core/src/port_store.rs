@@ -63,6 +63,15 @@ pub trait Log: Send + Sync {
     /// # Errors
     /// [`Error::Unknown`], [`Error::Damaged`].
     fn load(&self, run: &str) -> Result<Vec<Turn>, Error>;
+    /// The first turns of a run, to `upto` at most: what comes after them may be damaged.
+    ///
+    /// # Errors
+    /// As [`Log::load`].
+    fn load_to(&self, run: &str, upto: u64) -> Result<Vec<Turn>, Error> {
+        let mut turns = self.load(run)?;
+        turns.retain(|turn| turn.turn <= upto);
+        Ok(turns)
+    }
     /// Keeps a graph's bundle (canonical JSON text) under its hash. Idempotent.
     ///
     /// # Errors

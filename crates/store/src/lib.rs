@@ -16,4 +16,4 @@ mod sqlite;
 mod text;
 
 pub use memory::Memory;
-pub use sqlite::{Check, Options, Sqlite};
+pub use sqlite::{Check, LiveOwner, Options, Sqlite};

@@ -209,7 +209,9 @@ impl Driver {
 
     fn prefix(&mut self, run: &Arc<str>, turn: u64) -> Result<Run, EngineError> {
         let store = Arc::clone(&self.config.store);
-        let mut turns = store.load(run).map_err(|error| open_error(run, &error))?;
+        let turns = store
+            .load_to(run, turn)
+            .map_err(|error| open_error(run, &error))?;
         let last = turns.last().map_or(0, |turn| turn.turn);
         if turn == 0 || turn > last {
             let message = format!("run {run} has turns 1 to {last}, not {turn}");
@@ -218,7 +220,6 @@ impl Driver {
                 message,
             });
         }
-        turns.retain(|stored| stored.turn <= turn);
         self.fold(run, &turns)
     }
 

@@ -30,7 +30,11 @@ impl Log for Sqlite {
     }
 
     fn load(&self, run: &str) -> Result<Vec<ravel_core::event::Turn>, Error> {
-        self.read(|conn| read::load(conn, run))
+        self.read(|conn| read::load(conn, run, u64::MAX))
+    }
+
+    fn load_to(&self, run: &str, upto: u64) -> Result<Vec<ravel_core::event::Turn>, Error> {
+        self.read(|conn| read::load(conn, run, upto))
     }
 
     fn put_bundle(&self, hash: &str, json: &str) -> Result<(), Error> {

@@ -12,6 +12,7 @@ mod error;
 mod inbox;
 mod listing;
 mod lock;
+mod look;
 mod open;
 mod owner;
 mod read;
@@ -30,6 +31,7 @@ use ravel_core::port_store::Error;
 use rusqlite::Connection;
 
 pub use check::Check;
+pub use look::LiveOwner;
 
 use error::ResultExt;
 use lock::{Alive, Owners};
@@ -125,7 +127,7 @@ impl Sqlite {
         &self.path
     }
 
-    /// Moves what is in the write-ahead log into the database file and empties the log.
+    /// Moves what is in the write-ahead log into the database file and empties the log, as closing the store does.
     ///
     /// # Errors
     /// Errors of the disk.
@@ -180,6 +182,22 @@ impl Sqlite {
             alive.insert(token.clone(), lock);
         }
         Ok(())
+    }
+}
+
+impl Drop for Sqlite {
+    /// Empties the write-ahead log of a store that was written to, so that the file alone is the whole store when no
+    /// other process has it open. Best effort: what stays in the log is read from there.
+    fn drop(&mut self) {
+        // A connection that only reads cannot do it, so none may be the last one.
+        relock(&self.readers).clear();
+        let Some(writer) = relock(&self.writer).take() else {
+            return;
+        };
+        let conn = writer.conn;
+        if conn.total_changes() > 0 && conn.busy_timeout(Duration::ZERO).is_ok() {
+            let _ = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
     }
 }
 

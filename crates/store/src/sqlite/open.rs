@@ -45,12 +45,12 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, Error
         conn.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(()))
             .context(what())?;
     }
-    if empty {
+    if empty || !schema::views_are_ours(&conn)? {
         conn.execute_batch("BEGIN IMMEDIATE").context(what())?;
         // Another process may have made the tables meanwhile.
         let made = match check_format(&conn, path) {
             Ok(true) => schema::create(&conn),
-            Ok(false) => Ok(()),
+            Ok(false) => schema::renew_views(&conn),
             Err(error) => Err(error),
         };
         let end = if made.is_ok() { "COMMIT" } else { "ROLLBACK" };

@@ -84,15 +84,18 @@ fn segments(conn: &Connection, run: &str) -> Result<Vec<Segment>, Error> {
     Ok(segments)
 }
 
-/// Goes through the turns of a run in order, checking order and hashes; `each` gets every turn's number and line.
+/// Goes through the turns of a run in order, to `upto` at most, checking order and hashes; `each` gets every turn's
+/// number and line. Rows after the last turn that is asked for are not looked at.
 pub(super) fn walk(
     conn: &Connection,
     run: &str,
+    upto: u64,
     mut each: impl FnMut(u64, &[u8]) -> Result<(), Error>,
 ) -> Result<Chain, Error> {
     let mut linker = Linker::default();
     let (mut head, mut expected, mut bytes) = (START, 1, 0);
-    for segment in segments(conn, run)? {
+    for mut segment in segments(conn, run)? {
+        segment.upto = segment.upto.min(upto);
         let what = || format!("reading turn {expected} of run {run} and later ones");
         let mut statement = cached(
             conn,
@@ -153,11 +156,11 @@ fn lost(segment: &Segment, run: &str, first: u64, last: u64) -> Error {
     }
 }
 
-/// All turns of a run.
-pub(super) fn load(conn: &Connection, run: &str) -> Result<Vec<Turn>, Error> {
+/// The turns of a run, to `upto` at most.
+pub(super) fn load(conn: &Connection, run: &str, upto: u64) -> Result<Vec<Turn>, Error> {
     let mut turns = Vec::new();
     let mut reader = Reader { conn };
-    walk(conn, run, |number, line| {
+    walk(conn, run, upto, |number, line| {
         let turn = decode_turn(line, &mut reader).map_err(|error| in_turn(error, number, run))?;
         turns.push(turn);
         Ok(())
@@ -176,7 +179,7 @@ fn in_turn(error: Error, number: u64, run: &str) -> Error {
 
 /// Checks turns and values of a run.
 pub(super) fn verify(conn: &Connection, run: &str) -> Result<Chain, Error> {
-    let chain = walk(conn, run, |_, _| Ok(()))?;
+    let chain = walk(conn, run, u64::MAX, |_, _| Ok(()))?;
     for segment in segments(conn, run)? {
         blob::check_all(conn, segment.key).map_err(|error| match error {
             Error::Damaged { what } => Error::Damaged {

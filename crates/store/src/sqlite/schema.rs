@@ -70,3 +70,35 @@ pub(super) fn create(conn: &Connection) -> Result<(), Error> {
     conn.pragma_update(None, "user_version", FORMAT)
         .map_err(|error| context.error(&error))
 }
+
+/// True when the file has the views of this program. They hold nothing, so another version's are simply replaced.
+pub(super) fn views_are_ours(conn: &Connection) -> Result<bool, Error> {
+    let context = Context::new("reading the store's views");
+    let mut statement = conn
+        .prepare("SELECT sql FROM sqlite_schema WHERE type = 'view'")
+        .map_err(|error| context.error(&error))?;
+    let found: rusqlite::Result<Vec<String>> = statement
+        .query_map([], |row| row.get(0))
+        .and_then(Iterator::collect);
+    let found = found.map_err(|error| context.error(&error))?;
+    let ours = |sql: &&String| VIEWS.contains(sql.as_str());
+    Ok(found.iter().filter(ours).count() == view_names().count())
+}
+
+/// Replaces the views; those of the user stay.
+pub(super) fn renew_views(conn: &Connection) -> Result<(), Error> {
+    let context = Context::new("renewing the store's views");
+    let mut script: String = view_names()
+        .map(|name| format!("DROP VIEW IF EXISTS {name};\n"))
+        .collect();
+    script.push_str(VIEWS);
+    conn.execute_batch(&script)
+        .map_err(|error| context.error(&error))
+}
+
+fn view_names() -> impl Iterator<Item = &'static str> {
+    VIEWS
+        .split("CREATE VIEW ")
+        .skip(1)
+        .filter_map(|rest| rest.split_whitespace().next())
+}

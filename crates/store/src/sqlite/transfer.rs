@@ -79,7 +79,7 @@ impl Sqlite {
 }
 
 fn export(conn: &Connection, run: &str, out: &mut dyn Write) -> Result<(), Error> {
-    let chain = read::walk(conn, run, |_, _| Ok(()))?;
+    let chain = read::walk(conn, run, u64::MAX, |_, _| Ok(()))?;
     let own = Filter {
         id_prefix: Some(run.into()),
         ..Filter::default()
@@ -112,7 +112,7 @@ fn export(conn: &Connection, run: &str, out: &mut dyn Write) -> Result<(), Error
         seen: HashSet::new(),
         found: Vec::new(),
     };
-    read::walk(conn, run, |_, text| {
+    read::walk(conn, run, u64::MAX, |_, text| {
         if has_marker(text) {
             decode_turn(text, &mut values)?;
             for value in values.found.drain(..) {

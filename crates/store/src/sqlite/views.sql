@@ -1,14 +1,15 @@
 -- Views for people. They cost nothing when runs are written: everything is taken out of the turns when asked for.
+-- They are read by whatever `sqlite3` a system has, so they use nothing that is newer than SQLite 3.38.
 
 CREATE VIEW runs AS
 SELECT r.id AS run, r.flow, h.state,
-       datetime(r.created / 1000.0, 'unixepoch', 'subsec') AS created,
-       datetime(h.updated / 1000.0, 'unixepoch', 'subsec') AS updated,
+       strftime('%Y-%m-%d %H:%M:%f', r.created / 1000.0, 'unixepoch') AS created,
+       strftime('%Y-%m-%d %H:%M:%f', h.updated / 1000.0, 'unixepoch') AS updated,
        round((h.updated - r.created) / 1000.0, 3) AS seconds,
        h.cost_microusd / 1e6 AS cost_usd,
        h.input_tokens + h.cached_tokens + h.output_tokens AS tokens,
        h.last AS turns,
-       datetime(h.wake_at / 1000.0, 'unixepoch', 'subsec') AS wake_at,
+       strftime('%Y-%m-%d %H:%M:%f', h.wake_at / 1000.0, 'unixepoch') AS wake_at,
        o.pid AS owner_pid, r.start_key, r.forked_from, r.forked_at, d.output, d.error, d.uncompensated, r.graph
 FROM run r JOIN head h ON h.run = r.key
 LEFT JOIN detail d ON d.run = r.key LEFT JOIN owner o ON o.key = h.owner
@@ -25,7 +26,7 @@ SELECT run, id, key, upto FROM part;
 CREATE VIEW events AS
 SELECT l.id AS run,
        json_extract(line.value, '$.turn') AS turn,
-       datetime(json_extract(line.value, '$.at') / 1000.0, 'unixepoch', 'subsec') AS at,
+       strftime('%Y-%m-%d %H:%M:%f', json_extract(line.value, '$.at') / 1000.0, 'unixepoch') AS at,
        e.key AS position,
        json_extract(e.value, '$.type') AS type,
        json_extract(e.value, '$.node') AS node,
@@ -60,11 +61,11 @@ FROM run r JOIN head h ON h.run = r.key GROUP BY r.flow, day ORDER BY day DESC, 
 
 CREATE VIEW waits AS
 SELECT r.id AS run, r.flow, json_extract(w.value, '$.on') AS "on", json_extract(w.value, '$.path') AS path,
-       datetime(json_extract(w.value, '$.until') / 1000.0, 'unixepoch', 'subsec') AS until, w.value AS wait
+       strftime('%Y-%m-%d %H:%M:%f', json_extract(w.value, '$.until') / 1000.0, 'unixepoch') AS until, w.value AS wait
 FROM head h JOIN run r ON r.key = h.run CROSS JOIN json_each(h.waits) w;
 
 CREATE VIEW questions AS
 SELECT q.id, r.id AS run, r.flow, q.path, q.topic, q.ask, q.form, q."to",
-       datetime(q.asked / 1000.0, 'unixepoch', 'subsec') AS asked,
-       datetime(q.until / 1000.0, 'unixepoch', 'subsec') AS until
+       strftime('%Y-%m-%d %H:%M:%f', q.asked / 1000.0, 'unixepoch') AS asked,
+       strftime('%Y-%m-%d %H:%M:%f', q.until / 1000.0, 'unixepoch') AS until
 FROM question q JOIN run r ON r.key = q.run ORDER BY q.asked, q.key;

@@ -41,6 +41,11 @@ impl Error {
         Self::new(Exit::Trouble, message)
     }
 
+    /// The run, or what is known of it, refuses.
+    pub(crate) fn refused(message: impl Into<String>) -> Self {
+        Self::new(Exit::Refused, message)
+    }
+
     /// There is no such thing.
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Self::new(Exit::NotFound, message)

@@ -1,31 +1,37 @@
 //! `ravel answer`: open questions, and answers to them from any terminal.
 
+use std::collections::{BTreeSet, HashMap};
 use std::io::stderr;
 use std::sync::Arc;
 
 use clap::Args;
 use globset::{GlobBuilder, GlobMatcher};
 use ravel_core::port::Question;
-use ravel_core::port_store::{Listing as _, Message};
+use ravel_core::port_store::{Listing as _, Message, Posted};
 use ravel_core::value::Val;
 use serde_json::{Value, json};
 
-use super::messages::{self, Sent};
+use super::messages::{self, Foresight, Sending, Sent, Verdict};
 use super::{Context, Json};
 use crate::config::counted;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::input;
-use crate::live::how_to_answer;
+use crate::live::ways_to_answer;
 use crate::output::{Column, Table, Tone, units};
 use crate::wire::{self, Shelf, store_error};
+
+/// Paths of a group of questions that are named.
+const PATHS_SHOWN_MAX: usize = 5;
 
 /// Answers open questions
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ravel answer --list\n  ravel answer q1a2 ok=true comment=\"looks right\"\n  \
     ravel answer --all 'publish/**' not_done=retry\n  ravel answer q1a2 --json-value '{\"ok\": true}'\n\n\
-    On a terminal, `ravel answer ID` alone asks for each field."
+    On a terminal, `ravel answer ID` alone asks for each field.\n\n\
+    accepted: the run took it in. queued: no process works on the run, `ravel runs resume` takes it in. A\n\
+    question has one answer: a second one is refused with who gave the first, and when."
 )]
 pub(super) struct Answer {
     /// The question: its id, or a unique beginning or end of it
@@ -46,9 +52,14 @@ pub(super) struct Answer {
     /// The whole answer as JSON
     #[arg(long, value_name = "JSON", conflicts_with = "fields")]
     json_value: Option<String>,
+    /// Takes the place of an answer that waits for the question
+    #[arg(long, conflicts_with = "list")]
+    replace: bool,
     /// Who answers, for the log [default: $USER]
     #[arg(long, value_name = "NAME")]
     by: Option<String>,
+    #[command(flatten)]
+    sending: Sending,
     #[command(flatten)]
     json: Json,
 }
@@ -109,8 +120,15 @@ impl Answer {
 
     fn list(&self, context: &Context, shelf: Option<&Shelf>) -> Result<Exit> {
         let questions = self.questions(shelf)?;
+        let queued = match shelf {
+            Some(shelf) => queued(shelf, &questions)?,
+            None => HashMap::new(),
+        };
         if self.json.json {
-            let listed: Vec<Value> = questions.iter().map(element).collect();
+            let listed: Vec<Value> = questions
+                .iter()
+                .map(|question| element(question, queued.get(&question.id)))
+                .collect();
             context.output.json(&json!({"questions": listed}))?;
             return Ok(Exit::Succeeded);
         }
@@ -128,23 +146,32 @@ impl Answer {
             Column::left("answer with"),
         ]);
         for question in &questions {
+            let ends = question.until.map_or_else(
+                || "-".to_owned(),
+                |until| {
+                    if until <= now {
+                        format!("over, {}", units::relative(until, now))
+                    } else {
+                        units::relative(until, now)
+                    }
+                },
+            );
+            let (answer, tone) = match queued.get(&question.id) {
+                Some(posted) => (format!("queued: {}", messages::waiting(posted)), Tone::Note),
+                None => (fields_of(question), Tone::Faint),
+            };
             table.row([
                 (question.id.to_string(), None),
                 (units::relative(question.asked, now), Some(Tone::Faint)),
-                (
-                    question
-                        .until
-                        .map_or_else(|| "-".to_owned(), |until| units::relative(until, now)),
-                    Some(Tone::Faint),
-                ),
+                (ends, Some(Tone::Faint)),
                 (question.path.to_string(), None),
                 (question.ask.to_string(), Some(Tone::Warn)),
-                (fields_of(question), Some(Tone::Faint)),
+                (answer, Some(tone)),
             ]);
         }
         context
             .output
-            .data(&table.render(context.output.paint, context.output.width()))?;
+            .data(&table.render(context.output.paint, context.output.data_width()))?;
         Ok(Exit::Succeeded)
     }
 
@@ -163,42 +190,86 @@ impl Answer {
             return Err(Error::usage("what is the answer?")
                 .hint("add fields (ok=true) or --json-value JSON"));
         }
-        // All are checked before the first is sent: a slip in a field answers nothing.
-        let mut answers = Vec::new();
-        for question in &questions {
-            answers.push(self.value(context, question)?);
+        let Sorted { fit, unfit } = self.sort_out(context, shelf, &questions)?;
+        if fit.is_empty() {
+            return Err(unfit_error(&questions, &unfit));
         }
         let mut results = Vec::new();
         let mut worst = Exit::Succeeded;
-        for (question, value) in questions.iter().zip(answers) {
+        for (question, value) in fit {
             let sent = match self.send(shelf, question, value) {
                 Ok(sent) => sent,
-                Err(error) => Sent::Refused {
-                    code: error.exit().to_string(),
-                    message: error.to_string(),
-                },
+                Err(error) => Sent::Refused(error),
             };
-            let state = match &sent {
-                Sent::Taken { .. } => "taken".to_owned(),
-                Sent::Queued => "queued".to_owned(),
-                Sent::Refused { message, .. } => {
-                    worst = Exit::Refused;
-                    format!("refused: {message}")
-                }
-            };
+            let mut said = sent.state().to_owned();
+            if let Sent::Refused(error) = &sent {
+                worst = Exit::Refused;
+                said = format!("refused: {error}");
+            }
+            if let Sent::Silent(owner, _) = &sent {
+                worst = Exit::Refused;
+                said = format!("unanswered: process {} is silent", owner.pid);
+            }
             if !self.json.json {
                 context
                     .output
-                    .talk(&format!("{}  {}  {state}", question.id, question.path));
+                    .talk(&format!("{}  {}  {said}", question.id, question.path));
             }
-            results.push(json!({"id": question.id, "run": question.run, "path": question.path, "state": state}));
+            results.push(json!({"id": question.id, "run": question.run, "path": question.path, "state": said}));
+        }
+        let answered = results.len();
+        for (question, why) in &unfit {
+            results.push(
+                json!({"id": question.id, "run": question.run, "path": question.path,
+                "state": format!("open: {why}")}),
+            );
         }
         if self.json.json {
             context.output.json(&json!({"answers": results}))?;
         } else {
-            context.output.talk(&counted(results.len(), "question"));
+            context.output.talk(&counted(answered, "question"));
         }
-        Ok(worst)
+        if unfit.is_empty() {
+            return Ok(worst);
+        }
+        Err(unfit_error(&questions, &unfit))
+    }
+
+    /// Which questions the answer fits, and why it does not fit the others. Nothing is sent yet.
+    fn sort_out<'q>(
+        &self,
+        context: &Context,
+        shelf: &Shelf,
+        questions: &'q [Question],
+    ) -> Result<Sorted<'q>> {
+        let mut runs: HashMap<Arc<str>, Foresight> = HashMap::new();
+        let mut sorted = Sorted::default();
+        for question in questions {
+            let value = match self.value(context, question) {
+                Ok(value) => value,
+                Err(error) => {
+                    sorted.unfit.push((question, error.to_string()));
+                    continue;
+                }
+            };
+            if !runs.contains_key(&question.run) {
+                let summary = wire::find_run(shelf, &question.run)?;
+                let foresight = Foresight::new(shelf, &summary)?;
+                runs.insert(question.run.clone(), foresight);
+            }
+            let message = self.message(question, value.clone());
+            let verdict = runs
+                .get_mut(&question.run)
+                .map(|foresight| foresight.verdict(&message));
+            match verdict {
+                // What is refused for another reason than its form is said when it is sent.
+                Some(Verdict::Refuses(error)) if error.exit() == Exit::Usage => {
+                    sorted.unfit.push((question, error.to_string()));
+                }
+                Some(_) | None => sorted.fit.push((question, value)),
+            }
+        }
+        Ok(sorted)
     }
 
     /// The answer as it was typed, or asked for at the terminal.
@@ -229,29 +300,92 @@ impl Answer {
         }
         let missing = fields.iter().any(|field| field.required);
         if nothing && missing {
-            return Err(
-                Error::usage(format!("{} asks: {}", question.path, question.ask))
-                    .hint(how_to_answer(&super::runs::shown_question(question))),
-            );
+            let ways = ways_to_answer(&super::runs::shown_question(question, None));
+            let error = Error::usage(format!("{} asks: {}", question.path, question.ask));
+            return Err(ways.into_iter().fold(error, Error::hint));
         }
         input::pairs(&self.fields, form).map(Value::Object)
     }
 
-    fn send(&self, shelf: &Shelf, question: &Question, value: Value) -> Result<Sent> {
-        let by = self.by.as_deref().map(Arc::from).or_else(messages::sender);
-        let message = Message::Answer {
+    fn message(&self, question: &Question, value: Value) -> Message {
+        Message::Answer {
             question: question.id.clone(),
             value: Val::new(value),
-            by,
-        };
+            by: self.by.as_deref().map(Arc::from).or_else(messages::sender),
+        }
+    }
+
+    fn send(&self, shelf: &Shelf, question: &Question, value: Value) -> Result<Sent> {
         let summary = wire::find_run(shelf, &question.run)?;
-        messages::check(shelf, &summary, &message)?;
-        messages::post(shelf, &question.run, &message)
+        let message = self.message(question, value);
+        messages::send_or_replace(shelf, &summary, &message, (self.sending, self.replace))
     }
 }
 
+/// What `--all` does with the questions that match.
+#[derive(Default)]
+struct Sorted<'q> {
+    /// The answer fits them.
+    fit: Vec<(&'q Question, Value)>,
+    /// It does not, and why.
+    unfit: Vec<(&'q Question, String)>,
+}
+
+/// Answers that wait for questions, by question.
+fn queued(shelf: &Shelf, questions: &[Question]) -> Result<HashMap<Arc<str>, Posted>> {
+    let runs: BTreeSet<&Arc<str>> = questions.iter().map(|question| &question.run).collect();
+    let mut queued = HashMap::new();
+    for run in runs {
+        for (question, posted) in messages::waiting_answers(shelf, run)? {
+            queued.entry(question).or_insert(posted);
+        }
+    }
+    Ok(queued)
+}
+
+/// Questions that an answer does not fit, a group a form, with what each form needs.
+fn unfit_error(questions: &[Question], unfit: &[(&Question, String)]) -> Error {
+    let mut groups: Vec<(&Question, Vec<&str>, &str)> = Vec::new();
+    for (question, why) in unfit {
+        match groups
+            .iter_mut()
+            .find(|(first, _, _)| first.form == question.form && first.topic == question.topic)
+        {
+            Some((_, paths, _)) => paths.push(&question.path),
+            None => groups.push((question, vec![&question.path], why)),
+        }
+    }
+    let count = counted(unfit.len(), "question");
+    let message = if unfit.len() == questions.len() {
+        format!("the answer fits no question: {count} asked for something else")
+    } else {
+        format!("the answer does not fit {count}, which stay open")
+    };
+    groups.iter().fold(Error::usage(message), |error, group| {
+        let (first, paths, why) = group;
+        let more = paths.len().saturating_sub(PATHS_SHOWN_MAX);
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        let shown = &paths[..paths.len().min(PATHS_SHOWN_MAX)];
+        error.hint(format!(
+            "{}{more}: {why}; it is answered with {}",
+            shown.join(", "),
+            fields_of(first)
+        ))
+    })
+}
+
 /// A question in JSON documents.
-fn element(question: &Question) -> Value {
+fn element(question: &Question, queued: Option<&Posted>) -> Value {
+    let queued = queued.and_then(|posted| {
+        let Message::Answer { value, by, .. } = &posted.message else {
+            return None;
+        };
+        Some(json!({"by": by, "at": units::rfc3339(posted.at), "value": value}))
+    });
     json!({
         "id": question.id,
         "run": question.run,
@@ -262,15 +396,19 @@ fn element(question: &Question) -> Value {
         "to": question.to,
         "asked": units::rfc3339(question.asked),
         "until": question.until.map(units::rfc3339),
+        "queued": queued,
     })
 }
 
+/// What is typed after the id, in one line; several ways are parted by `|`.
 fn fields_of(question: &Question) -> String {
-    let shown = how_to_answer(&super::runs::shown_question(question));
-    shown
-        .split_once(&*question.id)
-        .map(|(_, fields)| fields.trim().to_owned())
-        .unwrap_or_default()
+    let ways = ways_to_answer(&super::runs::shown_question(question, None));
+    let fields: Vec<&str> = ways
+        .iter()
+        .filter_map(|way| way.split_once(&*question.id))
+        .map(|(_, fields)| fields.trim())
+        .collect();
+    fields.join(" | ")
 }
 
 #[cfg(test)]

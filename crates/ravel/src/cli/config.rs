@@ -75,7 +75,7 @@ impl Show {
         }
         context
             .output
-            .data(&table.render(context.output.paint, context.output.width()))?;
+            .data(&table.render(context.output.paint, context.output.data_width()))?;
         if config.files().is_empty() {
             context
                 .output
@@ -128,7 +128,7 @@ fn keys(context: &Context, as_json: bool) -> Result<Exit> {
         }
         context
             .output
-            .data(&table.render(context.output.paint, context.output.width()))?;
+            .data(&table.render(context.output.paint, context.output.data_width()))?;
     }
     Ok(Exit::Succeeded)
 }

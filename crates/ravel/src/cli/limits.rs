@@ -69,7 +69,7 @@ impl Limits {
         }
         context
             .output
-            .data(&table.render(context.output.paint, context.output.width()))?;
+            .data(&table.render(context.output.paint, context.output.data_width()))?;
         Ok(Exit::Succeeded)
     }
 }
@@ -291,6 +291,12 @@ const FIXED: &[(&str, u64, &str, &str)] = &[
         language::CALL_DEPTH_DEFAULT as u64,
         "calls",
         "Nesting of a call of a flow; `max_depth:` changes it.",
+    ),
+    (
+        "reply_wait",
+        super::messages::REPLY_WAIT_MS,
+        "ms",
+        "Until the process that works on a run takes a message in; `--wait` changes it.",
     ),
     (
         "config_file_bytes_max",

@@ -18,6 +18,8 @@ mod schema;
 mod signal;
 mod watch;
 
+pub(crate) use messages::past;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -129,8 +131,8 @@ pub(crate) fn main() -> ExitCode {
             .into();
         }
     };
-    crate::logging::init();
     let output = Output::new(cli.global.color, cli.global.quiet);
+    crate::logging::init(output.paint_talk.is_on());
     match run(cli, &output) {
         Ok(exit) => exit.into(),
         Err(error) => {

@@ -1,14 +1,15 @@
 //! `ravel replay`: does the stored log still say what was written?
 
 use clap::Args;
-use ravel_core::port_store::Log as _;
+use ravel_core::port_store::{Chain, Log as _};
 use serde_json::{Value, json};
 
 use super::{Context, Json};
+use crate::config::counted;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output::{Tone, units};
-use crate::wire::{self, folded, store_error};
+use crate::wire::{self, Shelf, folded, store_error};
 
 /// What no check of a log alone can see.
 const UNSEEN: &str = "a tail that was cut off whole and consistently: compare with an exported head (--head) to see that";
@@ -16,13 +17,13 @@ const UNSEEN: &str = "a tail that was cut off whole and consistently: compare wi
 /// Folds a run's log again and verifies its hash chain and state
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ravel replay last\n  ravel replay 0193 --head 5f3c…\n\nExit code 8 when something does not fit."
+    after_help = "Examples:\n  ravel replay last\n  ravel replay 0193 --head 5f3c…\n\nExit code 8 when something does not fit, 6 when no turn of\n    the run has the given head."
 )]
 pub(super) struct Replay {
     /// The run: its id, a unique beginning or end of it, or `last`
     #[arg(value_name = "RUN")]
     run: String,
-    /// The head that `ravel runs export` or an earlier replay gave; a run may have grown since
+    /// The head that `ravel runs export` or an earlier replay gave: it must be that of a turn of the run
     #[arg(long, value_name = "HASH")]
     head: Option<String>,
     #[command(flatten)]
@@ -33,7 +34,10 @@ impl Replay {
     pub(super) fn run(self, context: &Context) -> Result<Exit> {
         let shelf = super::runs::shelf(context)?;
         let listed = wire::find_run(&shelf, &self.run)?;
-        let chain = shelf.store.verify(&listed.run).map_err(store_error)?;
+        let chain = shelf
+            .store
+            .verify(&listed.run)
+            .map_err(|error| wire::damaged(&shelf, &listed.run, error))?;
         let run = folded(&shelf, &listed.run)?;
         let mut differences = differences(&listed, &run.summary());
         if run.last_turn() != chain.turns {
@@ -43,18 +47,10 @@ impl Replay {
                 run.last_turn()
             ));
         }
-        if let Some(head) = self
-            .head
-            .as_ref()
-            .filter(|head| !chain.head.starts_with(head.as_str()))
-        {
-            let grown = if run.is_final() {
-                ""
-            } else {
-                ", unless the run has grown since"
-            };
-            differences.push(format!("the head is not {head}{grown}"));
-        }
+        let at_head = match &self.head {
+            Some(head) => Some(self.turn_of(&shelf, &listed.run, head, &chain)?),
+            None => None,
+        };
         let fits = differences.is_empty();
         if self.json.json {
             context.output.json(&json!({
@@ -63,6 +59,7 @@ impl Replay {
                 "turns": chain.turns,
                 "bytes": chain.bytes,
                 "head": chain.head,
+                "head_given_at": at_head,
                 "differences": differences,
                 "cannot_see": if self.head.is_some() { Value::Null } else { json!(UNSEEN) },
             }))?;
@@ -80,6 +77,9 @@ impl Replay {
                 units::bytes(chain.bytes)
             ))?;
             context.output.line(&format!("head  {}", chain.head))?;
+            if let Some(grown) = grown(at_head, &chain) {
+                context.output.line(&format!("  {grown}"))?;
+            }
             for difference in &differences {
                 context.output.line(&format!("  {difference}"))?;
             }
@@ -95,6 +95,46 @@ impl Replay {
             format!("run {} does not replay to what is stored", listed.run),
         )
         .hint("`ravel doctor` checks the whole store"))
+    }
+}
+
+/// What came after the turn that had the given head.
+fn grown(at_head: Option<u64>, chain: &Chain) -> Option<String> {
+    let turn = at_head.filter(|turn| *turn < chain.turns)?;
+    let since = usize::try_from(chain.turns - turn).unwrap_or(usize::MAX);
+    let since = counted(since, "turn");
+    Some(format!(
+        "the given head is that of turn {turn}; {since} came since"
+    ))
+}
+
+/// Fewest digits of a head that tell one from another.
+const HEAD_DIGITS_MIN: usize = 4;
+/// Digits of a whole head.
+const HEAD_DIGITS: usize = 64;
+
+impl Replay {
+    /// The turn after which the chain had the given head. A head that no turn has is no damage of what is stored.
+    fn turn_of(&self, shelf: &Shelf, run: &str, head: &str, chain: &Chain) -> Result<u64> {
+        let digits = head.len();
+        let is_hash = head.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_hash || !(HEAD_DIGITS_MIN..=HEAD_DIGITS).contains(&digits) {
+            return Err(Error::usage(format!("`{head}` is no head")).hint(format!(
+                "a head has {HEAD_DIGITS} hexadecimal digits, or {HEAD_DIGITS_MIN} and more of its beginning"
+            )));
+        }
+        let found = shelf
+            .store
+            .turn_with_head(run, &head.to_ascii_lowercase())
+            .map_err(store_error)?;
+        found.ok_or_else(|| {
+            Error::not_found(format!(
+                "the hash {head} is not one of run {run}: its chain is whole, and none of its {} turns has it",
+                chain.turns
+            ))
+            .hint("the hash is mistyped or of another run; if it is neither, turns were cut off the end of this one")
+            .hint(format!("the head now, after turn {}: {}", chain.turns, chain.head))
+        })
     }
 }
 

@@ -7,7 +7,8 @@ use ravel_core::port_store::Message;
 use ravel_core::value::Val;
 use serde_json::Value;
 
-use super::{Context, Json, messages};
+use super::messages::{self, Sending};
+use super::{Context, Json};
 use crate::error::{Error, Result, nearest};
 use crate::exit::Exit;
 use crate::input;
@@ -17,7 +18,7 @@ use crate::wire;
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ravel signal last user text=\"go on\"\n  ravel signal 0193 deploy --json-value '{\"version\": 3}' --id build-77\n\n\
-    Messages are kept until a `wait` takes them. A second one with the same --id is dropped."
+    Messages are kept until a `wait` takes them. A second one with the same --id is dropped, and that\n    is said."
 )]
 pub(super) struct Signal {
     /// The run: its id, a unique beginning or end of it, or `last`
@@ -35,6 +36,8 @@ pub(super) struct Signal {
     /// The sender's id of the message
     #[arg(long, value_name = "ID")]
     id: Option<String>,
+    #[command(flatten)]
+    sending: Sending,
     #[command(flatten)]
     json: Json,
 }
@@ -75,8 +78,7 @@ impl Signal {
             value: Val::new(value),
             id,
         };
-        messages::check(&shelf, &summary, &message)?;
-        let sent = messages::post(&shelf, &summary.run, &message)?;
+        let sent = messages::send(&shelf, &summary, &message, self.sending)?;
         sent.tell(
             context,
             self.json.json,

@@ -232,7 +232,8 @@ impl<'a> Watch<'a> {
     fn conclude(&mut self, ending: Ending) -> Result<Exit> {
         match ending {
             Ending::Final(summary) => {
-                self.show.result(&self.output, &summary)?;
+                let away = &self.folder.view().away;
+                self.show.result(&self.output, &summary, away)?;
                 Ok(exit_of(&summary))
             }
             Ending::Left(

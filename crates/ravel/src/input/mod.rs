@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 pub(crate) use ask::{Dialog, Taken, ask};
-pub(crate) use schema::{Field, describe, fields, sample};
+pub(crate) use schema::{Field, describe, fields, sample, sample_value};
 
 use crate::error::{Error, Result, nearest};
 

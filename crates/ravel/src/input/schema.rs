@@ -223,6 +223,42 @@ pub(crate) fn sample(schema: &Value, root: &Value) -> String {
     .to_owned()
 }
 
+/// Nesting of a sample value.
+const SAMPLE_DEPTH_MAX: usize = 8;
+
+/// A value of the shape that a schema wants: what is required, and the first choice where there are some.
+pub(crate) fn sample_value(schema: &Value, root: &Value) -> Value {
+    sample_within(schema, root, SAMPLE_DEPTH_MAX)
+}
+
+fn sample_within(schema: &Value, root: &Value, depth: usize) -> Value {
+    let schema = resolve(schema, root);
+    if let Some(first) = choices(schema, root).first() {
+        return (*first).clone();
+    }
+    match types(schema, root).into_iter().find(|name| *name != "null") {
+        Some("boolean") => Value::Bool(true),
+        Some("integer" | "number") => Value::from(1),
+        Some("array") => Value::Array(Vec::new()),
+        Some("object") if depth > 0 => {
+            let properties = schema.get("properties").and_then(Value::as_object);
+            let required = schema.get("required").and_then(Value::as_array);
+            let wanted = |name: &str| {
+                required.is_some_and(|required| required.iter().any(|item| item == name))
+            };
+            properties
+                .into_iter()
+                .flatten()
+                .filter(|(name, _)| wanted(name))
+                .map(|(name, schema)| (name.clone(), sample_within(schema, root, depth - 1)))
+                .collect::<Map<String, Value>>()
+                .into()
+        }
+        Some("object") => Value::Object(Map::new()),
+        Some(_) | None => Value::String("TEXT".to_owned()),
+    }
+}
+
 /// A value as people type it.
 pub(crate) fn shown(value: &Value) -> String {
     value
@@ -253,6 +289,22 @@ mod tests {
         assert_eq!(coerce("1", &schema, &schema), Some(json!(1)));
         assert_eq!(coerce("two", &schema, &schema), Some(json!("two")));
         assert_eq!(coerce("3", &schema, &schema), None);
+    }
+
+    #[test]
+    fn a_sample_has_what_is_required() {
+        let schema = json!({
+            "type": "object", "required": ["n", "who", "kind"],
+            "properties": {
+                "n": {"type": "integer"}, "free": {"type": "string"}, "kind": {"enum": ["a", "b"]},
+                "who": {"$ref": "#/$defs/who"}
+            },
+            "$defs": {"who": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}}}
+        });
+        assert_eq!(
+            sample_value(&schema, &schema),
+            json!({"n": 1, "kind": "a", "who": {"name": "TEXT"}})
+        );
     }
 
     #[test]

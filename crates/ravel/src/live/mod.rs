@@ -4,10 +4,12 @@
 mod plain;
 mod screen;
 mod tree;
+mod ways;
 
 pub(crate) use plain::settled_line;
 pub(crate) use screen::Screen;
-pub(crate) use tree::{Frame, how_to_answer, rows};
+pub(crate) use tree::{Frame, rows};
+pub(crate) use ways::{sample_output, ways_to_answer};
 
 #[cfg(test)]
 mod tests;

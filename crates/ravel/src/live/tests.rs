@@ -1,5 +1,6 @@
 //! The live tree of one run at several sizes and moments.
 
+use ravel_core::event::Topic;
 use serde_json::json;
 
 use super::{Frame, rows, settled_line};
@@ -79,6 +80,8 @@ fn triage() -> RunView {
         path: "approve".into(),
         ask: "Refund 12?".into(),
         form: json!({"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}),
+        topic: Topic::Human,
+        output: None,
         until: Some(START + 65_000),
     });
     view

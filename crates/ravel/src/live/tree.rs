@@ -3,8 +3,9 @@
 
 use unicode_width::UnicodeWidthStr;
 
+use super::ways_to_answer;
 use crate::output::{Paint, Tone, cut, units};
-use crate::view::{Question, RunView, State, Step};
+use crate::view::{RunView, State, Step};
 
 /// Lines that the header, the questions' tail and the cursor take.
 const LINES_RESERVED: usize = 3;
@@ -313,11 +314,9 @@ fn questions(view: &RunView, frame: Frame, width: usize) -> Vec<String> {
             until.unwrap_or_default()
         );
         lines.push(frame.paint.tone(Tone::Warn, &cut(&text, width)));
-        lines.push(
-            frame
-                .paint
-                .dim(&cut(&format!("  {}", how_to_answer(question)), width)),
-        );
+        for way in ways_to_answer(question) {
+            lines.push(frame.paint.dim(&cut(&format!("  {way}"), width)));
+        }
     }
     if view.questions.len() > QUESTIONS_SHOWN_MAX {
         let more = view.questions.len() - QUESTIONS_SHOWN_MAX;
@@ -327,38 +326,4 @@ fn questions(view: &RunView, frame: Frame, width: usize) -> Vec<String> {
         )));
     }
     lines
-}
-
-/// The command that answers a question, with a sample value per field.
-pub(crate) fn how_to_answer(question: &Question) -> String {
-    let fields = crate::input::fields(&question.form);
-    let pair = |field: &crate::input::Field<'_>| {
-        format!(
-            "{}={}",
-            field.name,
-            crate::input::sample(field.schema, &question.form)
-        )
-    };
-    let required: Vec<String> = fields
-        .iter()
-        .filter(|field| field.required)
-        .map(pair)
-        .collect();
-    // Nothing is required: each field is one way to answer.
-    let values = if required.is_empty() {
-        fields
-            .iter()
-            .map(|field| format!("[{}]", pair(field)))
-            .collect()
-    } else {
-        required
-    };
-    let values = if fields.is_empty() {
-        "--json-value JSON".to_owned()
-    } else {
-        values.join(" ")
-    };
-    format!("ravel answer {} {values}", question.id)
-        .trim_end()
-        .to_owned()
 }

@@ -37,6 +37,8 @@ pub(crate) struct Output {
     pub(crate) paint: Paint,
     /// Colours of stderr.
     pub(crate) paint_talk: Paint,
+    /// A person reads stdout.
+    stdout_terminal: bool,
     /// A person reads stderr.
     pub(crate) stderr_terminal: bool,
     /// A person types into stdin.
@@ -53,6 +55,7 @@ impl Output {
         Self {
             paint: Paint::new(wants_color(color, stdout_terminal)),
             paint_talk: Paint::new(wants_color(color, stderr_terminal)),
+            stdout_terminal,
             stderr_terminal,
             stdin_terminal: io::stdin().is_terminal(),
             quiet,
@@ -73,6 +76,16 @@ impl Output {
             .or_else(|| terminal_size::terminal_size().map(|(width, _)| usize::from(width.0)))
             .filter(|width| *width > 0)
             .unwrap_or(WIDTH_DEFAULT)
+    }
+
+    /// Columns for data: those of the terminal that reads it. What goes into a file or a pipe is never cut, unless
+    /// `COLUMNS` says so.
+    pub(crate) fn data_width(&self) -> usize {
+        if self.stdout_terminal || from_environment("COLUMNS").is_some() {
+            self.width()
+        } else {
+            usize::MAX
+        }
     }
 
     /// Rows of the terminal.

@@ -9,6 +9,7 @@ use ravel_core::graph::{BodyId, Graph, Kind};
 use ravel_core::value::Val;
 
 use super::{Question, RunView, State, Step, kind_of, parent_path, resolve};
+use crate::live::sample_output;
 use crate::output::one_line;
 use crate::output::units::time;
 
@@ -49,6 +50,7 @@ impl Folder {
     pub(crate) fn turn(&mut self, turn: &Turn) -> Vec<usize> {
         self.view.started.get_or_insert(turn.at);
         self.view.updated = Some(turn.at);
+        self.view.away.turn(turn);
         turn.events
             .iter()
             .filter_map(|event| self.event(event, turn.at))
@@ -74,7 +76,14 @@ impl Folder {
                 let root = self.open(0, "", at);
                 self.pending(root, self.graph.main().body);
             }
-            Event::Forked { run, .. } => self.view.id = run.to_string(),
+            Event::Forked { run, .. } => {
+                self.view.id = run.to_string();
+                // The run's own time begins here; what its steps took before belongs to them.
+                self.view.started = Some(at);
+                if let Some(root) = self.view.steps.first_mut() {
+                    root.opened = Some(at);
+                }
+            }
             Event::Opened {
                 node,
                 path,
@@ -180,6 +189,10 @@ impl Folder {
                 path: path.to_string(),
                 ask: one_line(ask),
                 form: form.json().clone(),
+                topic: *topic,
+                output: (*topic == Topic::Uncertain)
+                    .then(|| sample_output(&self.graph, path))
+                    .flatten(),
                 until: *until,
             });
         }

@@ -1,11 +1,14 @@
 //! What is shown of a run: plain rows folded from its log. The live tree, `runs show` and `graph RUN` read these and
 //! nothing else.
 
+mod away;
 mod fold;
 mod kinds;
 
+use ravel_core::event::Topic;
 use serde::Serialize;
 
+pub(crate) use away::Away;
 pub(crate) use fold::{Folder, short, why_skipped};
 pub(crate) use kinds::{kind_of, place_of, resolve};
 
@@ -115,6 +118,9 @@ pub(crate) struct Question {
     pub(crate) path: String,
     pub(crate) ask: String,
     pub(crate) form: serde_json::Value,
+    pub(crate) topic: Topic,
+    /// A value of the shape that the step gives, when it is asked whether an effect happened.
+    pub(crate) output: Option<serde_json::Value>,
     pub(crate) until: Option<u64>,
 }
 
@@ -126,6 +132,8 @@ pub(crate) struct RunView {
     /// Epoch ms of the first and of the last turn.
     pub(crate) started: Option<u64>,
     pub(crate) updated: Option<u64>,
+    /// When no process worked on the run.
+    pub(crate) away: Away,
     /// The root first; children after their parents.
     pub(crate) steps: Vec<Step>,
     pub(crate) questions: Vec<Question>,
@@ -164,11 +172,12 @@ impl RunView {
         total
     }
 
-    /// Milliseconds since a step was opened, until it settled or now.
+    /// Milliseconds since a step was opened, until it settled or now. Time in which no process worked on the run does
+    /// not count.
     pub(crate) fn elapsed(&self, index: usize, now: u64) -> Option<u64> {
         let step = &self.steps[index];
         step.opened
-            .map(|opened| step.settled.unwrap_or(now).saturating_sub(opened))
+            .map(|opened| self.away.worked(opened, step.settled.unwrap_or(now)))
     }
 }
 

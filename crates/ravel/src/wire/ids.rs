@@ -1,10 +1,12 @@
 //! From what people type to ids: a unique beginning or end of one, or `last`.
 
 use ravel_core::port::{Question, Summary};
-use ravel_core::port_store::{Filter, Listing as _};
+use ravel_core::port_store::{Filter, Listing as _, Log as _};
 
 use super::{Shelf, store_error};
+use crate::cli::past;
 use crate::error::{Error, Result};
+use crate::output::units;
 
 /// Most candidates that an error lists.
 const CANDIDATES_SHOWN_MAX: usize = 5;
@@ -57,7 +59,7 @@ pub(crate) fn find_run(shelf: &Shelf, typed: &str) -> Result<Summary> {
     .map_err(|error| error.hint("`ravel runs` lists the runs of this store"))
 }
 
-/// The open question that is meant.
+/// The open question that is meant. One that was open once is refused with what became of it.
 pub(crate) fn find_question(shelf: &Shelf, typed: &str) -> Result<Question> {
     long_enough("question", typed)?;
     let mut found = shelf.store.questions(None).map_err(store_error)?;
@@ -65,6 +67,11 @@ pub(crate) fn find_question(shelf: &Shelf, typed: &str) -> Result<Question> {
         return Ok(found.swap_remove(index));
     }
     found.retain(|question| question.id.starts_with(typed) || question.id.ends_with(typed));
+    if found.is_empty()
+        && let Some(closed) = closed_question(shelf, typed)?
+    {
+        return Err(Error::refused(closed.sentence(units::now())));
+    }
     one_of("open question", typed, found, |question| {
         format!("{}  {}", question.id, question.path)
     })
@@ -98,4 +105,21 @@ fn one_of<T>(
             )))
         }
     }
+}
+
+/// A question that the log knows, and that is closed. Runs that continue its run may know it, too: the newest says.
+fn closed_question(shelf: &Shelf, typed: &str) -> Result<Option<past::Closed>> {
+    // As an event writes it; whatever else is typed is no id.
+    let text = format!("\"question\":\"{typed}");
+    let runs = shelf
+        .store
+        .mentions(&text, CANDIDATES_SHOWN_MAX)
+        .map_err(store_error)?;
+    for run in runs {
+        let turns = shelf.store.load(&run).map_err(store_error)?;
+        if let Some(closed) = past::closed(&turns, typed) {
+            return Ok(Some(closed));
+        }
+    }
+    Ok(None)
 }

@@ -2,6 +2,7 @@
 
 mod flows;
 mod ids;
+mod owner;
 mod secrets;
 mod session;
 mod stop;
@@ -9,12 +10,13 @@ mod store;
 
 pub(crate) use flows::{Loaded, graph_of_bundle, load, near_files, with_places};
 pub(crate) use ids::{find_question, find_run};
+pub(crate) use owner::{Pulse, pulse, silence, take_over_error};
 pub(crate) use secrets::sources as secret_sources;
 pub(crate) use session::{
     GraphCache, Session, engine_limits, models, remove_work, run_limits, terms,
 };
 pub(crate) use stop::StopSignals;
-pub(crate) use store::{Shelf, folded, open, open_existing, shown_state};
+pub(crate) use store::{Shelf, damaged, folded, open, open_existing, replayed, shown_state};
 
 use ravel_core::port_store;
 

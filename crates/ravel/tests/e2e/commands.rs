@@ -98,7 +98,14 @@ fn an_export_holds_the_log_and_its_head() {
     );
     assert_eq!(exported["run"]["flow"], "chain");
     lab.ravel(&["replay", "last", "--head", &head]).expect(0);
-    lab.ravel(&["replay", "last", "--head", "00ff"]).expect(8);
+    let grown = lab.ravel(&["replay", "last", "--head", &head[..12]]);
+    grown.expect(0);
+    let mistyped = lab
+        .ravel(&["replay", "last", "--head", "00ff00ff"])
+        .expect(6);
+    let said = "error: the hash 00ff00ff is not one of run ";
+    assert!(mistyped.err.starts_with(said), "{}", mistyped.err);
+    lab.ravel(&["replay", "last", "--head", "xyz"]).expect(2);
 }
 
 #[test]
@@ -226,6 +233,21 @@ fn a_start_key_gives_the_first_run_again() {
     assert_eq!(
         first.lines().pop().unwrap()["id"],
         second.lines().pop().unwrap()["id"]
+    );
+    assert_eq!(lab.read("world"), "1\n2\n");
+    // The default said aloud is the same input; another one is not.
+    lab.ravel(&["run", "chain.yaml", "--key", "order-7", "-i", "start=1"])
+        .expect(0);
+    let other = lab
+        .ravel(&["run", "chain.yaml", "--key", "order-7", "-i", "start=5"])
+        .expect(7);
+    assert!(
+        other.err.starts_with("error: run ")
+            && other
+                .err
+                .contains(" was started under the key order-7 before, with other input\n"),
+        "{}",
+        other.err
     );
     assert_eq!(lab.read("world"), "1\n2\n");
 }

@@ -118,6 +118,26 @@ impl Lab {
         }
     }
 
+    /// Runs a line as a person would paste it into a shell; `ravel` is the binary.
+    pub(crate) fn shell(&self, line: &str) -> Done {
+        let script = format!(
+            "ravel() {{ '{}' \"$@\"; }}\n{line}\n",
+            env!("CARGO_BIN_EXE_ravel")
+        );
+        let mut shell = Command::new("sh");
+        shell.arg("-euc").arg(script).current_dir(self.path());
+        shell.env_clear();
+        for (name, value) in self.command(&[]).get_envs() {
+            shell.env(name, value.unwrap_or_default());
+        }
+        let output = shell.stdin(Stdio::null()).output().unwrap();
+        Done {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
     /// Starts a command whose stdout is read line by line: each line is a JSON document.
     pub(crate) fn start(&self, arguments: &[&str]) -> Going {
         self.going(self.command(arguments))

@@ -6,10 +6,13 @@
 
 mod commands;
 mod crash;
+mod docs;
 mod examples;
 mod help;
+mod honest;
 mod inputs;
 mod lab;
 mod people;
 mod slice;
 mod stop;
+mod trouble;

@@ -46,7 +46,7 @@ fn a_run_survives_kill_and_is_answered_from_a_second_process() {
         .json();
     assert_eq!(
         (answered["run"].as_str(), answered["state"].as_str()),
-        (Some(run.as_str()), Some("taken"))
+        (Some(run.as_str()), Some("accepted"))
     );
     let done = second.end().expect(0);
     let result = done.lines().pop().unwrap();

@@ -7,7 +7,7 @@ use ravel_core::port_store::Message;
 
 use super::follow;
 use super::list::is_owned;
-use crate::cli::messages;
+use crate::cli::messages::{self, Sending, Sent};
 use crate::cli::watch::WatchOptions;
 use crate::cli::{Context, Json};
 use crate::error::Result;
@@ -29,6 +29,8 @@ pub(super) struct Cancel {
     #[arg(long, value_name = "PATH")]
     step: Option<String>,
     #[command(flatten)]
+    sending: Sending,
+    #[command(flatten)]
     watch: WatchOptions,
     #[command(flatten)]
     json: Json,
@@ -39,14 +41,25 @@ impl Cancel {
         let config = context.config()?;
         let shelf = super::shelf(context)?;
         let summary = wire::find_run(&shelf, &self.run)?;
+        let what = match &self.step {
+            Some(step) => format!("the cancel of {step}"),
+            None => "the cancel".to_owned(),
+        };
         let message = Message::Cancel {
             path: self.step.map(Arc::from),
             by: messages::sender(),
         };
-        messages::check(&shelf, &summary, &message)?;
-        let sent = messages::post(&shelf, &summary.run, &message)?;
-        if is_owned(&shelf, &summary.run)? {
-            return sent.tell(context, self.json.json, &summary.run, "the cancel");
+        let sent = messages::send(&shelf, &summary, &message, self.sending)?;
+        let here = match &sent {
+            Sent::Queued => true,
+            Sent::Known(why) if !is_owned(&shelf, &summary.run)? => {
+                context.output.talk(&format!("{why}; going on with that"));
+                true
+            }
+            Sent::Known(_) | Sent::Accepted { .. } | Sent::Silent(..) | Sent::Refused(_) => false,
+        };
+        if !here {
+            return sent.tell(context, self.json.json, &summary.run, &what);
         }
 
         let session = Session::start(shelf, &config)?;

@@ -85,7 +85,7 @@ impl Diff {
                 }
                 context
                     .output
-                    .data(&table.render(context.output.paint, context.output.width()))?;
+                    .data(&table.render(context.output.paint, context.output.data_width()))?;
             }
             match &parting {
                 Some(at) => context.output.line(&format!(

@@ -33,7 +33,10 @@ impl Export {
     pub(super) fn run(self, context: &Context) -> Result<Exit> {
         let shelf = super::shelf(context)?;
         let summary = wire::find_run(&shelf, &self.run)?;
-        let turns = shelf.store.load(&summary.run).map_err(store_error)?;
+        let turns = shelf
+            .store
+            .load(&summary.run)
+            .map_err(|error| wire::damaged(&shelf, &summary.run, error))?;
         let chain = shelf.store.verify(&summary.run).map_err(store_error)?;
         let mut graphs = Map::new();
         for event in turns.iter().flat_map(|turn| &turn.events) {

@@ -9,7 +9,7 @@ use crate::cli::watch::WatchOptions;
 use crate::cli::{Context, Json};
 use crate::error::{Error, Result, nearest};
 use crate::exit::Exit;
-use crate::wire::{self, Session, engine_error, store_error};
+use crate::wire::{self, Session, engine_error};
 
 /// Starts a new run on the first turns of another
 #[derive(Debug, Args)]
@@ -70,7 +70,10 @@ impl Retry {
         let config = context.config()?;
         let shelf = super::shelf(context)?;
         let summary = wire::find_run(&shelf, &self.run)?;
-        let turns = shelf.store.load(&summary.run).map_err(store_error)?;
+        let turns = shelf
+            .store
+            .load(&summary.run)
+            .map_err(|error| wire::damaged(&shelf, &summary.run, error))?;
         let turn = turn_of(&turns, &self.from)?;
         let session = Session::start(shelf, &config)?;
         let forked = session

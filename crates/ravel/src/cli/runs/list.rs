@@ -6,6 +6,7 @@ use ravel_core::port_store::{Filter, Listing as _, Ownership as _};
 use serde_json::{Value, json};
 
 use crate::cli::{Context, Json};
+use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output::{Column, Table, units};
@@ -82,7 +83,7 @@ impl List {
             return Ok(Exit::Succeeded);
         }
         if rows.is_empty() {
-            context.output.talk("no runs; `ravel run FLOW` starts one");
+            context.output.talk(&self.nothing(&config)?);
             return Ok(Exit::Succeeded);
         }
         let now = units::now();
@@ -96,7 +97,8 @@ impl List {
             Column::right("cost"),
         ]);
         for (summary, state) in &rows {
-            let end = if summary.state.is_final() {
+            // Of a run that nobody works on, time stands still.
+            let end = if summary.state.is_final() || *state == PAUSED {
                 summary.updated
             } else {
                 now
@@ -113,13 +115,49 @@ impl List {
         }
         context
             .output
-            .data(&table.render(context.output.paint, context.output.width()))?;
+            .data(&table.render(context.output.paint, context.output.data_width()))?;
         if self.limit > 0 && rows.len() == self.limit {
             context
                 .output
                 .talk(&format!("the newest {}; --limit 0 lists all", self.limit));
         }
         Ok(Exit::Succeeded)
+    }
+
+    /// Why there is nothing to list.
+    fn nothing(&self, config: &Config) -> Result<String> {
+        let all = match wire::open_existing(config)? {
+            Some(shelf) => shelf.store.runs(&Filter::default()).map_err(store_error)?,
+            None => Vec::new(),
+        };
+        if all.is_empty() {
+            return Ok("no runs; `ravel run FLOW` starts one".to_owned());
+        }
+        let mut asked: Vec<String> = Vec::new();
+        asked.extend(self.flow.iter().map(|flow| format!("--flow {flow}")));
+        asked.extend(self.states.iter().map(|state| format!("--state {state}")));
+        asked.extend(
+            self.since
+                .map(|since| format!("--since {}", units::duration(since))),
+        );
+        let mut flows: Vec<&str> = all.iter().map(|run| &*run.flow).collect();
+        flows.sort_unstable();
+        flows.dedup();
+        let known = |flow: &String| flows.iter().any(|known| known == flow);
+        let near = self
+            .flow
+            .as_ref()
+            .filter(|flow| !known(flow))
+            .and_then(|flow| {
+                let near = crate::error::nearest(flow, flows.iter().copied())?;
+                Some(format!("; did you mean --flow {near}?"))
+            });
+        Ok(format!(
+            "no runs match {}, of {} in the store{}",
+            asked.join(" "),
+            all.len(),
+            near.unwrap_or_default()
+        ))
     }
 
     fn rows(&self, shelf: &Shelf) -> Result<Vec<(Summary, &'static str)>> {

@@ -10,7 +10,7 @@ use crate::cli::{Context, Json};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::output::{cut, one_line, units};
-use crate::wire::{self, store_error};
+use crate::wire;
 
 /// Prints the events of a run
 #[derive(Debug, Args)]
@@ -47,7 +47,11 @@ impl Log {
         let shelf = super::shelf(context)?;
         let summary = wire::find_run(&shelf, &self.run)?;
         let (first, last) = self.turns.unwrap_or((1, u64::MAX));
-        let all = shelf.store.load(&summary.run).map_err(store_error)?;
+        // What comes after the last turn that is asked for may be damaged.
+        let all = shelf
+            .store
+            .load_to(&summary.run, last)
+            .map_err(|error| wire::damaged(&shelf, &summary.run, error))?;
         for turn in all
             .iter()
             .filter(|turn| (first..=last).contains(&turn.turn))

@@ -11,6 +11,7 @@ mod resume;
 mod show;
 mod why;
 
+pub(super) use show::took_in_words;
 pub(super) use why::shown as shown_question;
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use super::Context;
 use super::watch::{Watch, WatchOptions, exit_of, print_value, result};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
-use crate::wire::{self, Session, Shelf, engine_error, store_error};
+use crate::wire::{self, Session, Shelf};
 
 /// Lists runs, shows them, and goes on with them
 #[derive(Debug, Args)]
@@ -104,9 +105,16 @@ pub(super) fn follow(
             Error::new(Exit::Damaged, format!("the flow of run {run} is not there")).hint(message)
         })?;
     let mut watch = Watch::new(context, session, run, graph, options, as_json)?;
-    let turns = session.shelf.store.load(run).map_err(store_error)?;
+    let turns = session
+        .shelf
+        .store
+        .load(run)
+        .map_err(|error| wire::damaged(&session.shelf, run, error))?;
     watch.catch_up(&turns)?;
-    session.engine.resume(run).map_err(engine_error)?;
+    session
+        .engine
+        .resume(run)
+        .map_err(|error| wire::take_over_error(&session.shelf, run, error))?;
     watch.watch()
 }
 

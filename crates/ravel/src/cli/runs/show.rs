@@ -12,10 +12,10 @@ use super::list::{element, tone};
 use crate::cli::{Context, Json};
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::live::how_to_answer;
+use crate::live::ways_to_answer;
 use crate::output::{Column, Output, Table, Tone, one_line, units};
-use crate::view::{place_of, short, why_skipped};
-use crate::wire::{self, folded, shown_state, store_error};
+use crate::view::{Away, place_of, short, why_skipped};
+use crate::wire::{self, shown_state, store_error};
 
 /// Steps that a table shows unless all are asked for.
 const STEPS_SHOWN_MAX: usize = 200;
@@ -43,14 +43,16 @@ impl Show {
         let shelf = super::shelf(context)?;
         let summary = wire::find_run(&shelf, &self.run)?;
         let state = shown_state(&shelf, &summary)?;
-        let run = folded(&shelf, &summary.run)?;
+        let turns = shelf
+            .store
+            .load(&summary.run)
+            .map_err(|error| wire::damaged(&shelf, &summary.run, error))?;
+        let run = wire::replayed(&shelf, &summary.run, &turns)?;
+        let away = Away::of(&turns);
         let nodes: Vec<NodeView> = run.nodes().filter(|node| !node.path.is_empty()).collect();
         if self.json.json {
             let mut document = element(&summary, state);
-            document["input"] = json!(run.input());
-            document["turns"] = json!(run.last_turn());
-            document["steps"] = nodes.iter().map(step).collect();
-            document["questions"] = json!(run.questions());
+            complete(&mut document, &summary, &run, &away);
             context.output.json(&document)?;
             return Ok(Exit::Succeeded);
         }
@@ -62,9 +64,9 @@ impl Show {
             paint.bold(&summary.flow),
             summary.run
         ))?;
-        output.line(&paint.dim(&facts(&summary, &run).join(", ")))?;
+        output.line(&paint.dim(&facts(&summary, &run, &away).join(", ")))?;
         output.line("")?;
-        output.data(&self.table(&nodes, output))?;
+        output.data(&self.table(&nodes, &away, output))?;
         if let Some(input) = run.input() {
             output.line(&format!(
                 "\n{} {}",
@@ -94,10 +96,9 @@ impl Show {
                 question.path,
                 one_line(&question.ask)
             ))?;
-            output.line(&format!(
-                "  {}",
-                how_to_answer(&super::shown_question(&question))
-            ))?;
+            for way in ways_to_answer(&super::shown_question(&question, Some(run.graph()))) {
+                output.line(&format!("  {way}"))?;
+            }
         }
         if !summary.uncompensated.is_empty() {
             output.line(&format!(
@@ -108,7 +109,7 @@ impl Show {
         Ok(Exit::Succeeded)
     }
 
-    fn table(&self, nodes: &[NodeView], output: &Output) -> String {
+    fn table(&self, nodes: &[NodeView], away: &Away, output: &Output) -> String {
         let steps = nodes;
         let shown = if self.all {
             steps.len()
@@ -126,10 +127,7 @@ impl Show {
             Column::flexible(if self.values { "value" } else { "why" }),
         ]);
         for node in &steps[..shown] {
-            let took = node.began.and_then(|began| {
-                node.ended
-                    .map(|ended| units::duration(ended.saturating_sub(began)))
-            });
+            let took = took(node, away).map(units::duration);
             let error = node
                 .error
                 .as_ref()
@@ -159,7 +157,7 @@ impl Show {
                 (value.or(why).unwrap_or_default(), Some(Tone::Faint)),
             ]);
         }
-        let mut text = table.render(output.paint, output.width());
+        let mut text = table.render(output.paint, output.data_width());
         if shown < steps.len() {
             text.push_str(&format!(
                 "… {} more steps; --all shows them\n",
@@ -170,12 +168,26 @@ impl Show {
     }
 }
 
+/// What the document of one run has beside what is listed.
+fn complete(document: &mut Value, summary: &Summary, run: &Run, away: &Away) {
+    let stopped = away.stopped(summary.created, summary.updated);
+    document["input"] = json!(run.input());
+    document["turns"] = json!(run.last_turn());
+    document["stopped_seconds"] = json!(seconds(stopped));
+    document["steps"] = run
+        .nodes()
+        .filter(|node| !node.path.is_empty())
+        .map(|node| step(&node, away))
+        .collect();
+    document["questions"] = json!(run.questions());
+}
+
 /// One line of facts about the whole run.
-fn facts(summary: &Summary, run: &Run) -> Vec<String> {
-    let took = summary.updated.saturating_sub(summary.created);
+fn facts(summary: &Summary, run: &Run, away: &Away) -> Vec<String> {
+    let (from, to) = (summary.created, summary.updated);
     let mut facts = vec![
-        format!("started {}", units::time(summary.created)),
-        format!("took {}", units::duration(took)),
+        format!("started {}", units::time(from)),
+        format!("took {}", took_in_words(away, from, to)),
         crate::config::counted(
             usize::try_from(run.last_turn()).unwrap_or(usize::MAX),
             "turn",
@@ -191,6 +203,22 @@ fn facts(summary: &Summary, run: &Run) -> Vec<String> {
         facts.push(format!("forked from {from} at turn {turn}"));
     }
     facts
+}
+
+/// `12 s`, and how long the run was stopped, which is not in it.
+pub(crate) fn took_in_words(away: &Away, from: u64, to: u64) -> String {
+    let took = units::duration(away.worked(from, to));
+    let stopped = away.stopped(from, to);
+    if stopped == 0 {
+        return took;
+    }
+    let stopped = units::duration(stopped);
+    format!("{took} without {stopped} in which it was stopped")
+}
+
+/// Milliseconds that an activation took, without those in which no process worked on the run.
+fn took(node: &NodeView, away: &Away) -> Option<u64> {
+    Some(away.worked(node.began?, node.ended?))
 }
 
 /// The error of a failed run with its place in the flow, when the file is still what was run.
@@ -212,7 +240,7 @@ fn print_error(output: &Output, error: &Failure, places: Option<&Graph>) -> Resu
 }
 
 /// A step in JSON documents.
-fn step(node: &NodeView) -> Value {
+fn step(node: &NodeView, away: &Away) -> Value {
     json!({
         "path": node.path,
         "kind": node.kind,
@@ -220,7 +248,7 @@ fn step(node: &NodeView) -> Value {
         "attempts": node.attempts,
         "began": node.began.map(units::rfc3339),
         "ended": node.ended.map(units::rfc3339),
-        "seconds": node.began.and_then(|began| node.ended.map(|ended| seconds(ended.saturating_sub(began)))),
+        "seconds": took(node, away).map(seconds),
         "tokens": node.usage.tokens(),
         "cost": units::dollars(node.usage.cost_microusd),
         "value": node.value,

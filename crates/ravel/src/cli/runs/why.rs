@@ -4,21 +4,26 @@ mod causes;
 mod waits;
 
 use clap::Args;
-use ravel_core::event::Wait;
-use ravel_core::port_store::{Inbox as _, Log as _};
+use ravel_core::event::{Turn, Wait};
+use ravel_core::port_store::{Inbox as _, Log as _, Posted};
 use ravel_core::run::Run;
+use ravel_store::LiveOwner;
 use serde_json::{Value, json};
 
 use super::list::is_owned;
+use crate::cli::messages::{self, past};
 use crate::cli::{Context, Json};
 use crate::config::counted;
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output::{Tone, units};
 use crate::view::place_of;
-use crate::wire::{self, Shelf, folded, shown_state, store_error};
+use crate::wire::{self, Pulse, Shelf, shown_state, store_error};
 
 pub(crate) use waits::shown;
+
+/// An owner that left a message unread for so long is said to be silent.
+const SILENCE_MIN_MS: u64 = 2_000;
 
 /// Says what a run waits for, or why it ended as it did
 #[derive(Debug, Args)]
@@ -61,13 +66,17 @@ impl Why {
     pub(super) fn run(self, context: &Context) -> Result<Exit> {
         let shelf = super::shelf(context)?;
         let summary = wire::find_run(&shelf, &self.run)?;
-        let run = folded(&shelf, &summary.run)?;
+        let turns = shelf
+            .store
+            .load(&summary.run)
+            .map_err(|error| wire::damaged(&shelf, &summary.run, error))?;
+        let run = wire::replayed(&shelf, &summary.run, &turns)?;
         let state = shown_state(&shelf, &summary)?;
         let owned = is_owned(&shelf, &summary.run)?;
         let reasons = if run.is_final() {
-            ended(context, &shelf, &run)?
+            ended(context, &shelf, &run, &turns)?
         } else {
-            live(&shelf, &run, owned)?
+            live(&shelf, &run, &turns)?
         };
         if self.json.json {
             let listed: Vec<Value> = reasons
@@ -112,31 +121,87 @@ impl Why {
     }
 }
 
-fn live(shelf: &Shelf, run: &Run, owned: bool) -> Result<Vec<Reason>> {
+fn live(shelf: &Shelf, run: &Run, turns: &[Turn]) -> Result<Vec<Reason>> {
+    let now = units::now();
+    let owner = shelf.store.live_owner(run.id()).map_err(store_error)?;
+    let waiting = shelf.store.waiting(run.id()).map_err(store_error)?;
     let mut reasons = Vec::new();
-    if !owned {
-        let waiting = shelf.store.waiting(run.id()).map_err(store_error)?.len();
-        let queued = if waiting > 0 {
-            format!("; {} for it", counted(waiting, "message"))
-        } else {
-            String::new()
-        };
-        let text = format!("no process works on the run{queued}");
-        reasons.push(
-            Reason::new("", text, Tone::Warn).next([format!("ravel runs resume {}", run.id())]),
-        );
+    match &owner {
+        None => reasons.push(unowned(run, &waiting)),
+        Some(owner) => reasons.extend(silent(owner, run, &waiting, now)),
     }
-    reasons.extend(waits::reasons(run, owned, units::now()));
+    // What was asked for last, of the whole run or of a step.
+    for cancel in past::cancels(turns) {
+        let node = run.node(cancel.node).filter(|node| node.ended.is_none());
+        reasons.extend(node.map(|node| cancelling(&cancel, &node.path, owner.is_some(), now)));
+    }
+    let queued = messages::waiting_answers(shelf, run.id())?;
+    reasons.extend(waits::reasons(run, owner.is_some(), &queued, now));
     Ok(reasons)
 }
 
-fn ended(context: &Context, shelf: &Shelf, run: &Run) -> Result<Vec<Reason>> {
+fn unowned(run: &Run, waiting: &[Posted]) -> Reason {
+    let queued = if waiting.is_empty() {
+        String::new()
+    } else {
+        format!("; {} for it", counted(waiting.len(), "message"))
+    };
+    let text = format!("no process works on the run{queued}");
+    Reason::new("", text, Tone::Warn).next([format!("ravel runs resume {}", run.id())])
+}
+
+/// An owner that lives and does not do its work: one that is stopped, or does not take messages in.
+fn silent(owner: &LiveOwner, run: &Run, waiting: &[Posted], now: u64) -> Option<Reason> {
+    let pid = owner.pid;
+    let stopped = wire::pulse(pid) == Pulse::Stopped;
+    let oldest = waiting.iter().map(|posted| posted.at).min();
+    let unread = oldest.map(|at| now.saturating_sub(at));
+    if !stopped && unread.is_none_or(|unread| unread < SILENCE_MIN_MS) {
+        return None;
+    }
+    let word = if stopped { "is stopped" } else { "is silent" };
+    let since = match unread {
+        Some(unread) => format!(
+            "{} for it, the oldest for {}",
+            counted(waiting.len(), "message"),
+            units::duration(unread)
+        ),
+        None => format!("its last turn was {}", units::relative(run.last_at(), now)),
+    };
+    let text = format!("process {pid} owns the run and lives, but {word}: {since}");
+    let lines = wire::silence(owner);
+    let lines = lines
+        .lines()
+        .map(|line| line.trim_start_matches("hint: ").to_owned());
+    Some(Reason::new("", text, Tone::Bad).next(lines))
+}
+
+fn cancelling(cancel: &past::Cancelled, path: &str, owned: bool, now: u64) -> Reason {
+    let what = if path.is_empty() {
+        "the run"
+    } else {
+        "the step"
+    };
+    let who = cancel.who_and_when(now);
+    let then = if owned {
+        "what is under way is being stopped, and what was done is compensated"
+    } else {
+        "its process ended before it was done; a resume finishes it"
+    };
+    Reason::new(
+        path,
+        format!("{what} is being cancelled, as asked{who}"),
+        Tone::Warn,
+    )
+    .next([then.to_owned()])
+}
+
+fn ended(context: &Context, shelf: &Shelf, run: &Run, turns: &[Turn]) -> Result<Vec<Reason>> {
     let bundle = shelf.store.bundle(&run.graph().hash).map_err(store_error)?;
     let places = wire::with_places(&bundle, &context.config()?);
-    let turns = shelf.store.load(run.id()).map_err(store_error)?;
     let place = |path: &str| {
         let place = places.as_ref().and_then(|graph| place_of(graph, path))?;
         Some(format!("{}:{}:{}", place.file, place.line, place.column))
     };
-    Ok(causes::reasons(run, &turns, &place))
+    Ok(causes::reasons(run, turns, &place))
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::error::{Error, Result};
 use crate::input::{Dialog, Taken};
-use crate::live::how_to_answer;
+use crate::live::ways_to_answer;
 use crate::output::{Paint, Tone};
 use crate::view::Question;
 
@@ -96,13 +96,10 @@ impl Asker {
                 next.path,
                 paint.bold(&crate::output::one_line(&next.ask))
             ));
-            say(&format!(
-                "  {}\n",
-                paint.dim(&format!(
-                    "or from another terminal: {}",
-                    how_to_answer(&next)
-                ))
-            ));
+            for way in ways_to_answer(&next) {
+                let elsewhere = format!("or from another terminal: {way}");
+                say(&format!("  {}\n", paint.dim(&elsewhere)));
+            }
             say(&dialog.prompt(paint));
             self.open = Some((next, dialog));
         }

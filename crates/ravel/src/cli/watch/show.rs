@@ -7,10 +7,11 @@ use ravel_core::event::{Event, Turn};
 use ravel_core::port::Summary;
 use serde_json::{Map, Value};
 
+use crate::cli::runs::took_in_words;
 use crate::error::{Error, Result};
-use crate::live::{Frame, Screen, how_to_answer, rows, settled_line};
+use crate::live::{Frame, Screen, rows, settled_line, ways_to_answer};
 use crate::output::{Output, Tone, units};
-use crate::view::Folder;
+use crate::view::{Away, Folder};
 
 /// Shortest time between two frames: a wide fan-out settles thousands of steps a second.
 const FRAME_MIN: Duration = Duration::from_millis(50);
@@ -121,14 +122,13 @@ impl Show {
     }
 
     /// The result of a run that is over: the output on stdout.
-    pub(super) fn result(&self, output: &Output, summary: &Summary) -> Result<()> {
+    pub(super) fn result(&self, output: &Output, summary: &Summary, away: &Away) -> Result<()> {
         if self.is_json() {
             return output.json_line(&super::result(summary));
         }
         if let Self::Plain { .. } = self {
-            let mut facts = vec![units::duration(
-                summary.updated.saturating_sub(summary.created),
-            )];
+            let (from, to) = (summary.created, summary.updated);
+            let mut facts = vec![took_in_words(away, from, to)];
             if summary.usage.tokens() > 0 {
                 facts.push(format!("{} tokens", units::count(summary.usage.tokens())));
             }
@@ -206,7 +206,9 @@ fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
                 open.path,
                 open.ask
             ));
-            output.shout(&format!("  {}", how_to_answer(open)));
+            for way in ways_to_answer(open) {
+                output.shout(&format!("  {way}"));
+            }
         }
     }
 }

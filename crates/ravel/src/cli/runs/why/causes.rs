@@ -2,13 +2,14 @@
 
 use std::cmp::Reverse;
 
-use ravel_core::event::{Event, Turn};
+use ravel_core::event::Turn;
 use ravel_core::port::RunState;
 use ravel_core::run::{NodeView, Run};
 use serde_json::Value;
 
 use super::Reason;
-use crate::output::{Tone, cut, one_line};
+use crate::cli::past;
+use crate::output::{Tone, cut, one_line, units};
 use crate::view::{short, why_skipped};
 
 /// Steps of a kind (failed, skipped) that are listed.
@@ -22,9 +23,7 @@ pub(super) fn reasons(
 ) -> Vec<Reason> {
     let nodes: Vec<NodeView> = run.nodes().filter(|node| !node.path.is_empty()).collect();
     let mut reasons = Vec::new();
-    if run.state() == RunState::Cancelled {
-        reasons.push(cancelled(turns));
-    }
+    reasons.extend(cancelled(run, turns));
     if let Some(error) = run.error() {
         let began = error
             .step
@@ -80,16 +79,34 @@ fn list(
     }
 }
 
-fn cancelled(turns: &[Turn]) -> Reason {
-    let by = turns
+/// Who cancelled what, and when.
+fn cancelled(run: &Run, turns: &[Turn]) -> Vec<Reason> {
+    let now = units::now();
+    let asked = past::cancels(turns);
+    let mut reasons: Vec<Reason> = asked
         .iter()
-        .flat_map(|turn| &turn.events)
-        .find_map(|event| match event {
-            Event::CancelRequested { node: 0, by } => by.clone(),
-            _ => None,
-        });
-    let by = by.map(|by| format!(" by {by}")).unwrap_or_default();
-    Reason::new("", format!("the run was cancelled{by}"), Tone::Warn)
+        .filter_map(|cancel| {
+            let node = run.node(cancel.node)?;
+            let what = if cancel.node == 0 {
+                "the run"
+            } else {
+                "the step"
+            };
+            let end = if node.state == "cancelled" {
+                String::new()
+            } else {
+                format!("; it {} all the same", node.state)
+            };
+            let who = cancel.who_and_when(now);
+            let text = format!("{what} was cancelled{who}{end}");
+            Some(Reason::new(&node.path, text, Tone::Warn))
+        })
+        .collect();
+    if run.state() == RunState::Cancelled && asked.iter().all(|cancel| cancel.node != 0) {
+        let text = format!("the run was cancelled {}", past::when(run.last_at(), now));
+        reasons.push(Reason::new("", text, Tone::Warn));
+    }
+    reasons
 }
 
 fn failed(node: &NodeView, origin: Option<&str>, place: &dyn Fn(&str) -> Option<String>) -> Reason {

@@ -1,20 +1,31 @@
 //! What a live run waits for, in words, with the command or the clock that ends it.
 
+use std::sync::Arc;
+
 use ravel_core::event::{Topic, Wait};
+use ravel_core::graph::Graph;
 use ravel_core::port::Question;
+use ravel_core::port_store::Posted;
 use ravel_core::run::Run;
 
 use super::Reason;
-use crate::live::how_to_answer;
+use crate::cli::messages;
+use crate::live::{sample_output, ways_to_answer};
 use crate::output::{Tone, one_line, units};
 use crate::view;
 
-/// Every wait.
-pub(super) fn reasons(run: &Run, owned: bool, now: u64) -> Vec<Reason> {
+/// Every wait. `queued` are answers that nobody took in yet.
+pub(super) fn reasons(
+    run: &Run,
+    owned: bool,
+    queued: &[(Arc<str>, Posted)],
+    now: u64,
+) -> Vec<Reason> {
     let questions = run.questions();
     let look = Look {
         run,
         questions: &questions,
+        queued,
         owned,
         now,
     };
@@ -27,6 +38,7 @@ pub(super) fn reasons(run: &Run, owned: bool, now: u64) -> Vec<Reason> {
 struct Look<'a> {
     run: &'a Run,
     questions: &'a [Question],
+    queued: &'a [(Arc<str>, Posted)],
     owned: bool,
     now: u64,
 }
@@ -44,10 +56,14 @@ impl Look<'_> {
                 } else {
                     "was under way when its process ended"
                 };
-                let ends = format!(
-                    "stopped {} at the latest",
-                    units::relative(*until, self.now)
-                );
+                let ends = if *until <= self.now {
+                    format!("its timeout passed {}", units::relative(*until, self.now))
+                } else {
+                    format!(
+                        "stopped {} at the latest",
+                        units::relative(*until, self.now)
+                    )
+                };
                 Reason::new(path, format!("attempt {number} {verb}"), Tone::Busy)
                     .next(self.owned.then_some(ends))
             }
@@ -74,11 +90,7 @@ impl Look<'_> {
                     "deadline" => "has a deadline",
                     _ => "waits for a clock",
                 };
-                let ends = format!(
-                    "{} ({})",
-                    units::relative(*until, self.now),
-                    units::time(*until)
-                );
+                let ends = format!("{} ({})", self.due(*until), units::time(*until));
                 Reason::new(path, text, Tone::Faint).next([ends])
             }
             Wait::Signal { path, name, until } => {
@@ -103,28 +115,62 @@ impl Look<'_> {
             Topic::Uncertain => format!("is uncertain: it may or may not have happened. {ask}"),
             Topic::Compensation => format!("could not be compensated. {ask}"),
         };
+        let reason = Reason::new(path, text, Tone::Warn);
+        if let Some((_, posted)) = self.queued.iter().find(|(of, _)| **of == *question) {
+            let queued = format!("an answer is queued {}", messages::waiting(posted));
+            let then = if self.owned {
+                "the process that owns the run takes it in when it goes on"
+            } else {
+                "it is taken in when the run is resumed"
+            };
+            return reason.next([queued, then.to_owned()]);
+        }
         let open = self.questions.iter().find(|open| *open.id == *question);
-        let answer = open.map_or_else(
-            || format!("ravel answer {question}"),
-            |open| how_to_answer(&shown(open)),
+        let mut ways = open.map_or_else(
+            || vec![format!("ravel answer {question}")],
+            |open| ways_to_answer(&shown(open, Some(self.run.graph()))),
         );
-        Reason::new(path, text, Tone::Warn).next([answer + &self.by_itself(until)])
+        if let Some(last) = ways.last_mut() {
+            last.push_str(&self.by_itself(until));
+        }
+        reason.next(ways)
     }
 
     fn by_itself(&self, until: Option<u64>) -> String {
         until
-            .map(|until| format!("  (ends by itself {})", units::relative(until, self.now)))
+            .map(|until| {
+                if until <= self.now {
+                    format!("  (its time is over: {})", self.due(until))
+                } else {
+                    format!("  (ends by itself {})", self.due(until))
+                }
+            })
             .unwrap_or_default()
+    }
+
+    /// When a clock ends a wait: a time that passed while nobody worked on the run counts when it is resumed.
+    fn due(&self, until: u64) -> String {
+        if until > self.now {
+            return units::relative(until, self.now);
+        }
+        if self.owned {
+            return "any moment now".to_owned();
+        }
+        let ago = units::relative(until, self.now);
+        format!("it was due {ago}, and counts when the run is resumed")
     }
 }
 
-/// An open question in the form that the live view shows.
-pub(crate) fn shown(question: &Question) -> view::Question {
+/// An open question in the form that the live view shows. With the graph, the shape of an effect's value is known.
+pub(crate) fn shown(question: &Question, graph: Option<&Graph>) -> view::Question {
+    let uncertain = graph.filter(|_| question.topic == Topic::Uncertain);
     view::Question {
         id: question.id.to_string(),
         path: question.path.to_string(),
         ask: one_line(&question.ask),
         form: question.form.json().clone(),
+        topic: question.topic,
+        output: uncertain.and_then(|graph| sample_output(graph, &question.path)),
         until: question.until,
     }
 }

@@ -3,8 +3,13 @@
 //! A request holds only marks (`SECRET_OPEN name SECRET_CLOSE`). [`Secrets::resolve`] replaces them, and from then on
 //! [`Secrets::scrub`] knows the value and removes it from every text that leaves the executor. Values live in
 //! `SecretString`s, which cannot be formatted.
+//!
+//! What is removed is not only the value as it is but what else gives it away: as URLs, JSON, shells, HTML, base64 and
+//! hex spell it, and each line of a key. A secret that is too short for that is refused when it is read.
 
+mod forms;
 mod scrub;
+mod spelling;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -15,6 +20,7 @@ use ravel_core::port::{SECRET_CLOSE, SECRET_OPEN};
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 
+pub use forms::SECRET_LINE_BYTES_MIN;
 use scrub::Patterns;
 pub(crate) use scrub::Stream;
 
@@ -22,6 +28,8 @@ pub(crate) use scrub::Stream;
 pub const SECRET_ENV_PREFIX: &str = "RAVEL_SECRET_";
 /// Largest secret, bytes.
 pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
+/// Shortest secret, bytes: taking a shorter one out of everything would destroy other text.
+pub const SECRET_BYTES_MIN: usize = 6;
 
 /// Where a secret comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +66,7 @@ impl Secrets {
     /// The text with all marks replaced. Only for what goes to a process's environment or a header.
     ///
     /// # Errors
-    /// `unauthorized`, naming the secret that is not there.
+    /// `unauthorized`, naming the secret that is not there; `policy_denied` for one that cannot be hidden.
     pub fn resolve(&self, text: &str) -> Result<SecretString, Failure> {
         if !has_mark(text) {
             return Ok(text.into());
@@ -83,7 +91,7 @@ impl Secrets {
     /// One secret by name.
     ///
     /// # Errors
-    /// `unauthorized`, naming the secret and where it was looked for.
+    /// `unauthorized`, naming the secret and where it was looked for; `policy_denied` for one that cannot be hidden.
     pub fn get(&self, name: &str) -> Result<SecretString, Failure> {
         if let Some(value) = self
             .known
@@ -97,7 +105,8 @@ impl Secrets {
         let value = self.load(name)?;
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         known.values.insert(name.to_owned(), value.clone());
-        known.patterns = Arc::new(Patterns::new(&known.values));
+        let marked = |(name, value)| (format!("[secret {name}]"), value);
+        known.patterns = Arc::new(Patterns::new(known.values.iter().map(marked)));
         Ok(value)
     }
 
@@ -128,6 +137,13 @@ impl Secrets {
         if value.is_empty() {
             return Err(missing("it is empty".to_owned()));
         }
+        if value.len() < SECRET_BYTES_MIN {
+            let text = format!(
+                "the secret `{name}` has less than {SECRET_BYTES_MIN} bytes: it cannot be kept out of logs and results \
+                 without destroying other text; use a longer one"
+            );
+            return Err(Failure::new(ErrorClass::PolicyDenied, text).with_code("secret_short"));
+        }
         Ok(value.into())
     }
 
@@ -135,6 +151,12 @@ impl Secrets {
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
         self.patterns().scrub(text).into_owned()
+    }
+
+    /// The same for a text whose end was cut off: what may be the beginning of a secret is left out.
+    #[must_use]
+    pub fn scrub_cut(&self, text: &str) -> String {
+        self.stream().push(text)
     }
 
     /// The value without secrets, in strings and keys at any depth.
@@ -150,17 +172,8 @@ impl Secrets {
 
     /// The failure without secrets.
     #[must_use]
-    pub fn scrub_failure(&self, mut failure: Failure) -> Failure {
-        let patterns = self.patterns();
-        if patterns.is_empty() {
-            return failure;
-        }
-        failure.message = patterns.scrub(&failure.message).into();
-        failure.code = failure.code.map(|code| patterns.scrub(&code).into());
-        failure.data = failure
-            .data
-            .map(|data| scrub_value(&patterns, data.into_json()).into());
-        failure
+    pub fn scrub_failure(&self, failure: Failure) -> Failure {
+        scrub_failure(&self.patterns(), failure)
     }
 
     /// True when nothing was resolved: nothing can leak.
@@ -183,6 +196,23 @@ impl Secrets {
                 .patterns,
         )
     }
+}
+
+/// The failure without one key, in whatever spelling: `mark` stands in its place.
+pub(crate) fn hide(failure: Failure, key: &SecretString, mark: &str) -> Failure {
+    scrub_failure(&Patterns::new([(mark.to_owned(), key)]), failure)
+}
+
+fn scrub_failure(patterns: &Patterns, mut failure: Failure) -> Failure {
+    if patterns.is_empty() {
+        return failure;
+    }
+    failure.message = patterns.scrub(&failure.message).into();
+    failure.code = failure.code.map(|code| patterns.scrub(&code).into());
+    failure.data = failure
+        .data
+        .map(|data| scrub_value(patterns, data.into_json()).into());
+    failure
 }
 
 fn scrub_value(patterns: &Patterns, value: Value) -> Value {
@@ -287,6 +317,15 @@ mod tests {
             without_marks(value),
             json!({ "a": ["x\u{FFFD}token\u{FFFD}", 1], "\u{FFFD}": null })
         );
+    }
+
+    #[test]
+    fn a_secret_that_cannot_be_hidden_is_refused_by_name() {
+        let (_dir, secrets) = secrets("pin", "12345");
+        let message = "the secret `pin` has less than 6 bytes: it cannot be kept out of logs and results without \
+                       destroying other text; use a longer one";
+        let failure = Failure::new(ErrorClass::PolicyDenied, message).with_code("secret_short");
+        assert_eq!(secrets.get("pin").unwrap_err(), failure);
     }
 
     #[test]

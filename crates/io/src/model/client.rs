@@ -20,6 +20,8 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
+use crate::secret;
+
 use super::answer::Answer;
 use super::config::{Config, Limits, Target};
 use super::fault::{self, Fault};
@@ -352,7 +354,10 @@ fn conclude(prepared: &Prepared, progress: &Progress, end: Result<(), Fault>) ->
             if *stage == Stage::Unsent {
                 fault.fate = Fate::NotDone;
             }
-            redact(&mut fault.failure, prepared.key.as_ref());
+            // What an endpoint says sometimes repeats the key.
+            if let Some(key) = &prepared.key {
+                fault.failure = secret::hide(fault.failure, key, REDACTED);
+            }
             fault.outcome()
         }
     };
@@ -381,25 +386,6 @@ fn meta(prepared: &Prepared, answer: &Answer, counted: &str) -> Value {
         }
     }
     meta
-}
-
-/// Takes the key out of what an endpoint said, which sometimes repeats it.
-fn redact(failure: &mut Failure, key: Option<&SecretString>) {
-    let Some(key) = key.map(|key| key.expose_secret()) else {
-        return;
-    };
-    if failure.message.contains(key) {
-        failure.message = failure.message.replace(key, REDACTED).into();
-    }
-    let Some(data) = failure.data.take() else {
-        return;
-    };
-    let text = data.to_string();
-    failure.data = if text.contains(key) {
-        serde_json::from_str(&text.replace(key, REDACTED)).ok()
-    } else {
-        Some(data)
-    };
 }
 
 async fn rejected(mut response: Response, limits: &Limits, until: Instant) -> Fault {

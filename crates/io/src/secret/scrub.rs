@@ -1,195 +1,413 @@
-//! Finding secrets in text, whole or arriving in pieces.
+//! Finding secrets in text, whole or arriving in pieces, in any spelling.
+//!
+//! Each text is read in several views (see [`super::spelling`]) and each view is searched for all forms of all secrets
+//! (see [`super::forms`]) by one automaton: a pass over the text, whatever it holds. A view costs nothing while it
+//! reads the same as the text itself.
+//!
+//! What is found is a span of the text. Spans that overlap are one: it is called after the secret that begins first,
+//! and after the longer one of two that begin together.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
+use aho_corasick::automaton::{Automaton as _, StateID};
+use aho_corasick::nfa::contiguous::NFA;
+use aho_corasick::{Anchored, MatchKind};
 use secrecy::{ExposeSecret, SecretString};
 
-/// What is looked for: each secret as it is, and as JSON and URLs would spell it.
+use super::forms::forms;
+use super::spelling::{Reader, Spelling, Unit, VIEWS};
+
+/// What is looked for. Nothing when no secret is known.
 #[derive(Default)]
-pub(crate) struct Patterns {
-    /// (text, what stands in its place), longest first: the longest match at a place wins.
-    entries: Vec<(SecretString, String)>,
-}
+pub(crate) struct Patterns(Option<Finder>);
 
 impl fmt::Debug for Patterns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let forms = self.0.as_ref().map_or(0, |finder| finder.marks.len());
         f.debug_struct("Patterns")
-            .field("len", &self.entries.len())
+            .field("forms", &forms)
             .finish_non_exhaustive()
     }
 }
 
 impl Patterns {
-    pub(super) fn new(values: &BTreeMap<String, SecretString>) -> Self {
-        let mut entries = Vec::new();
-        for (name, value) in values {
-            let value = value.expose_secret();
-            let forms = BTreeSet::from([value.to_owned(), json_form(value), url_form(value)]);
-            entries.extend(
-                forms
-                    .into_iter()
-                    .map(|form| (form.into(), format!("[secret {name}]"))),
-            );
+    /// Each secret and what stands in its place.
+    pub(super) fn new<'a>(secrets: impl IntoIterator<Item = (String, &'a SecretString)>) -> Self {
+        let mut all = BTreeMap::new();
+        for (mark, value) in secrets {
+            let mark: Arc<str> = mark.into();
+            for form in forms(value.expose_secret()) {
+                all.entry(form).or_insert_with(|| Arc::clone(&mark));
+            }
         }
-        entries.sort_by_key(|(text, _): &(SecretString, String)| {
-            std::cmp::Reverse(text.expose_secret().len())
-        });
-        Self { entries }
+        Self((!all.is_empty()).then(|| Finder::new(all)))
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_none()
     }
 
     pub(super) fn scrub<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        let mut rest = text;
-        let mut out = String::new();
-        while let Some((at, entry)) = self.first(rest) {
-            out.push_str(&rest[..at]);
-            out.push_str(&entry.1);
-            rest = &rest[at + entry.0.expose_secret().len()..];
-        }
-        if out.is_empty() && rest.len() == text.len() {
+        let Some(finder) = self
+            .0
+            .as_ref()
+            .filter(|finder| finder.shortest <= text.len())
+        else {
+            return Cow::Borrowed(text);
+        };
+        let mut scanner = Scanner::new(finder);
+        let mut spans = Vec::new();
+        scanner.push(finder, text.as_bytes(), &mut spans);
+        scanner.finish(finder, &mut spans);
+        if spans.is_empty() {
             return Cow::Borrowed(text);
         }
-        out.push_str(rest);
-        Cow::Owned(out)
+        let mut mask = Mask {
+            spans,
+            held: text.as_bytes().to_vec(),
+            ..Mask::default()
+        };
+        Cow::Owned(mask.release(finder, text.len()))
+    }
+}
+
+/// The automaton, and what it does not say itself.
+struct Finder {
+    nfa: NFA,
+    start: StateID,
+    /// How many bytes lead to a state: so many at the end of what was read are the beginning of a form.
+    depths: Vec<u32>,
+    /// What stands in the place of each form.
+    marks: Vec<Arc<str>>,
+    /// Bytes that begin something that a view reads otherwise.
+    spelling: [bool; 256],
+    /// These, and bytes that begin a form.
+    notable: [bool; 256],
+    shortest: usize,
+}
+
+impl Finder {
+    fn new(forms: BTreeMap<String, Arc<str>>) -> Self {
+        let nfa = NFA::builder()
+            .match_kind(MatchKind::Standard)
+            .prefilter(false)
+            .build(forms.keys())
+            .expect("all forms of all secrets are far below what an automaton can hold");
+        let start = nfa
+            .start_state(Anchored::No)
+            .expect("a standard automaton can begin anywhere");
+        let mut depths = Vec::new();
+        let spelling = std::array::from_fn(|byte| {
+            let byte = u8::try_from(byte).unwrap_or_default();
+            VIEWS
+                .iter()
+                .flat_map(|view| view.iter())
+                .any(|layer| layer.begins_at(byte))
+        });
+        let mut notable = spelling;
+        for form in forms.keys() {
+            let mut state = start;
+            for (byte, depth) in form.bytes().zip(1..) {
+                state = nfa.next_state(Anchored::No, state, byte);
+                let at = state.as_usize();
+                if depths.len() <= at {
+                    depths.resize(at + 1, 0);
+                }
+                depths[at] = depth;
+            }
+            notable[usize::from(form.as_bytes()[0])] = true;
+        }
+        let shortest = forms.keys().map(String::len).min().unwrap_or_default();
+        Self {
+            nfa,
+            start,
+            depths,
+            marks: forms.into_values().collect(),
+            spelling,
+            notable,
+            shortest,
+        }
     }
 
-    /// The first match; at one place the longest.
-    fn first(&self, text: &str) -> Option<(usize, &(SecretString, String))> {
-        let mut best: Option<(usize, &(SecretString, String))> = None;
-        for entry in &self.entries {
-            if let Some(at) = text.find(entry.0.expose_secret())
-                && best.is_none_or(|(first, _)| at < first)
-            {
-                best = Some((at, entry));
+    fn step(&self, state: StateID, byte: u8) -> StateID {
+        self.nfa.next_state(Anchored::No, state, byte)
+    }
+
+    fn depth(&self, state: StateID) -> usize {
+        self.depths
+            .get(state.as_usize())
+            .map_or(0, |depth| *depth as usize)
+    }
+
+    /// The longest form that ends here: its length and its number.
+    fn ended(&self, state: StateID) -> Option<(usize, usize)> {
+        if !self.nfa.is_match(state) {
+            return None;
+        }
+        (0..self.nfa.match_len(state))
+            .map(|index| self.nfa.match_pattern(state, index))
+            .map(|form| (self.nfa.pattern_len(form), form.as_usize()))
+            .max()
+    }
+}
+
+/// A form that was found.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: usize,
+    end: usize,
+    form: usize,
+}
+
+/// A view and how far it is in the automaton.
+struct View {
+    readers: Vec<Reader>,
+    state: StateID,
+    /// Where each byte of the beginning of a form was read.
+    starts: VecDeque<usize>,
+    /// False while the view reads the same as the text: then the text's own state is also the view's.
+    apart: bool,
+}
+
+impl View {
+    fn new(finder: &Finder, layers: &[Spelling]) -> Self {
+        Self {
+            readers: layers.iter().copied().map(Reader::new).collect(),
+            state: finder.start,
+            starts: VecDeque::new(),
+            apart: false,
+        }
+    }
+
+    fn begins_at(&self, byte: u8) -> bool {
+        self.readers
+            .iter()
+            .any(|reader| reader.spelling().begins_at(byte))
+    }
+
+    /// Goes its own way, from where the text is.
+    fn part(&mut self, finder: &Finder, state: StateID, at: usize) {
+        self.state = state;
+        self.starts.clear();
+        self.starts.extend(at - finder.depth(state)..at);
+        self.apart = true;
+    }
+
+    /// Takes what the readers from this one on make of these bytes.
+    fn push(&mut self, finder: &Finder, from: usize, mut units: Vec<Unit>, found: &mut Vec<Span>) {
+        for reader in &mut self.readers[from..] {
+            let mut read = Vec::with_capacity(units.len());
+            for unit in units {
+                reader.push(unit, &mut read);
+            }
+            units = read;
+        }
+        for unit in units {
+            self.state = finder.step(self.state, unit.byte);
+            self.starts.push_back(unit.start);
+            let over = self.starts.len() - finder.depth(self.state);
+            self.starts.drain(..over);
+            if let Some((length, form)) = finder.ended(self.state) {
+                let start = self.starts[self.starts.len() - length];
+                found.push(Span {
+                    start,
+                    end: unit.end,
+                    form,
+                });
             }
         }
-        best
     }
 
-    /// How many bytes at the end of the text could be the beginning of a secret.
-    fn open_tail(&self, text: &str) -> usize {
-        let tail = |pattern: &str| {
-            let most = text.len().min(pattern.len().saturating_sub(1));
-            let fits =
-                |len: &usize| pattern.is_char_boundary(*len) && text.ends_with(&pattern[..*len]);
-            (1..=most).rev().find(fits).unwrap_or(0)
-        };
-        self.entries
-            .iter()
-            .map(|(text, _)| tail(text.expose_secret()))
-            .max()
-            .unwrap_or(0)
-    }
-}
-
-fn json_form(value: &str) -> String {
-    let quoted = serde_json::Value::from(value).to_string();
-    quoted[1..quoted.len() - 1].to_owned()
-}
-
-fn url_form(value: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "%{byte:02X}");
+    fn finish(&mut self, finder: &Finder, found: &mut Vec<Span>) {
+        for from in 0..self.readers.len() {
+            let rest = self.readers[from].finish();
+            self.push(finder, from + 1, rest, found);
         }
     }
-    out
+
+    /// True when it reads the same as the text again, which is in this state at this place.
+    fn agrees(&self, finder: &Finder, state: StateID, at: usize) -> bool {
+        self.state == state
+            && self.readers.iter().all(Reader::is_idle)
+            && self
+                .starts
+                .front()
+                .is_none_or(|start| *start == at - finder.depth(state))
+    }
+
+    /// Where the part begins that is not decided.
+    fn hold(&self) -> Option<usize> {
+        let readers = self.readers.iter().filter_map(Reader::hold);
+        readers.chain(self.starts.front().copied()).min()
+    }
+}
+
+/// Reads a text once, in all views.
+struct Scanner {
+    /// How much was read.
+    at: usize,
+    state: StateID,
+    /// None as long as nothing was spelt otherwise: most texts need none.
+    views: Vec<View>,
+}
+
+impl Scanner {
+    const fn new(finder: &Finder) -> Self {
+        Self {
+            at: 0,
+            state: finder.start,
+            views: Vec::new(),
+        }
+    }
+
+    fn push(&mut self, finder: &Finder, bytes: &[u8], found: &mut Vec<Span>) {
+        let mut apart = self.views.iter().any(|view| view.apart);
+        for byte in bytes.iter().copied() {
+            if apart || self.state != finder.start || finder.notable[usize::from(byte)] {
+                apart = self.take(finder, byte, found);
+            }
+            self.at += 1;
+        }
+    }
+
+    /// Takes a byte; true when a view reads otherwise than the text.
+    fn take(&mut self, finder: &Finder, byte: u8, found: &mut Vec<Span>) -> bool {
+        let before = self.state;
+        let (start, end) = (self.at, self.at + 1);
+        self.state = finder.step(before, byte);
+        if let Some((length, form)) = finder.ended(self.state) {
+            found.push(Span {
+                start: end - length,
+                end,
+                form,
+            });
+        }
+        if finder.spelling[usize::from(byte)] && self.views.is_empty() {
+            self.views
+                .extend(VIEWS.iter().map(|layers| View::new(finder, layers)));
+        }
+        let mut apart = false;
+        for view in &mut self.views {
+            if !view.apart {
+                if !view.begins_at(byte) {
+                    continue;
+                }
+                view.part(finder, before, start);
+            }
+            view.push(finder, 0, vec![Unit { byte, start, end }], found);
+            view.apart = !view.agrees(finder, self.state, end);
+            apart |= view.apart;
+        }
+        apart
+    }
+
+    fn finish(&mut self, finder: &Finder, found: &mut Vec<Span>) {
+        for view in self.views.iter_mut().filter(|view| view.apart) {
+            view.finish(finder, found);
+        }
+    }
+
+    /// Everything before this place is decided.
+    fn hold(&self, finder: &Finder) -> usize {
+        let own = self.at - finder.depth(self.state);
+        let views = self
+            .views
+            .iter()
+            .filter(|view| view.apart)
+            .filter_map(View::hold);
+        views.min().map_or(own, |least| least.min(own))
+    }
+}
+
+/// A text on its way out.
+#[derive(Debug, Default)]
+struct Mask {
+    held: Vec<u8>,
+    /// Where the held part begins.
+    base: usize,
+    /// What was found and is not out yet.
+    spans: Vec<Span>,
+    /// How far the last mark reaches.
+    masked: usize,
+}
+
+impl Mask {
+    /// Lets go of everything before a place: no span that is found later begins before it.
+    fn release(&mut self, finder: &Finder, end: usize) -> String {
+        self.spans
+            .sort_unstable_by_key(|span| (span.start, Reverse(span.end), span.form));
+        let decided = self.spans.partition_point(|span| span.start < end);
+        let mut out = Vec::with_capacity(end - self.base);
+        let mut at = self.base.max(self.masked);
+        for span in self.spans.drain(..decided) {
+            if span.start >= self.masked {
+                out.extend_from_slice(&self.held[at - self.base..span.start - self.base]);
+                out.extend_from_slice(finder.marks[span.form].as_bytes());
+            }
+            self.masked = self.masked.max(span.end);
+            at = self.masked;
+        }
+        if at < end {
+            out.extend_from_slice(&self.held[at - self.base..end - self.base]);
+        }
+        self.held.drain(..end - self.base);
+        self.base = end;
+        // Spans begin and end with characters, so this changes nothing.
+        String::from_utf8_lossy(&out).into_owned()
+    }
 }
 
 /// Scrubs text that arrives in pieces: what may be the beginning of a secret is held back until it is decided.
-#[derive(Debug)]
 pub(crate) struct Stream {
     patterns: Arc<Patterns>,
-    held: String,
+    scanner: Option<Scanner>,
+    mask: Mask,
+}
+
+impl fmt::Debug for Stream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stream")
+            .field("patterns", &self.patterns)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Stream {
-    pub(super) const fn new(patterns: Arc<Patterns>) -> Self {
+    pub(super) fn new(patterns: Arc<Patterns>) -> Self {
+        let scanner = patterns.0.as_ref().map(Scanner::new);
         Self {
             patterns,
-            held: String::new(),
+            scanner,
+            mask: Mask::default(),
         }
     }
 
     /// Takes a piece and gives what is certain.
     pub(crate) fn push(&mut self, piece: &str) -> String {
-        if self.patterns.is_empty() {
+        let (Some(finder), Some(scanner)) = (&self.patterns.0, &mut self.scanner) else {
             return piece.to_owned();
-        }
-        self.held.push_str(piece);
-        let cut = self.held.len() - self.patterns.open_tail(&self.held);
-        let mut out = String::new();
-        let mut at = 0;
-        // A match that begins in the undecided tail waits: a longer secret may begin like a shorter one.
-        while let Some((start, entry)) = self
-            .patterns
-            .first(&self.held[at..])
-            .filter(|(start, _)| at + start < cut)
-        {
-            out.push_str(&self.held[at..at + start]);
-            out.push_str(&entry.1);
-            at += start + entry.0.expose_secret().len();
-        }
-        if at < cut {
-            out.push_str(&self.held[at..cut]);
-            at = cut;
-        }
-        self.held.drain(..at);
-        out
+        };
+        scanner.push(finder, piece.as_bytes(), &mut self.mask.spans);
+        self.mask.held.extend_from_slice(piece.as_bytes());
+        self.mask.release(finder, scanner.hold(finder))
     }
 
     /// Gives the rest.
     pub(crate) fn finish(&mut self) -> String {
-        let held = std::mem::take(&mut self.held);
-        self.patterns.scrub(&held).into_owned()
+        let (Some(finder), Some(scanner)) = (&self.patterns.0, &mut self.scanner) else {
+            return String::new();
+        };
+        scanner.finish(finder, &mut self.mask.spans);
+        let rest = self.mask.release(finder, scanner.at);
+        *scanner = Scanner::new(finder);
+        self.mask = Mask::default();
+        rest
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn patterns(secrets: &[(&str, &str)]) -> Arc<Patterns> {
-        let pair = |(name, value): &(&str, &str)| ((*name).to_owned(), SecretString::from(*value));
-        Arc::new(Patterns::new(&secrets.iter().map(pair).collect()))
-    }
-
-    #[test]
-    fn a_secret_is_found_however_the_stream_is_cut() {
-        let patterns = patterns(&[("a", "hunter2"), ("b", "hunter2-and-more"), ("c", "ünï")]);
-        let text = "x hunter2 y hunter2-and-more z hunt ünï!";
-        for size in 1..text.len() {
-            let mut stream = Stream::new(Arc::clone(&patterns));
-            let chars: Vec<char> = text.chars().collect();
-            let pieces = chars
-                .chunks(size)
-                .map(|piece| piece.iter().collect::<String>());
-            let mut out: String = pieces.map(|piece| stream.push(&piece)).collect();
-            out.push_str(&stream.finish());
-            assert_eq!(
-                out, "x [secret a] y [secret b] z hunt [secret c]!",
-                "cut every {size} characters"
-            );
-        }
-    }
-
-    #[test]
-    fn url_and_json_spellings_are_secrets_too() {
-        let patterns = patterns(&[("a", "p@ss\nword")]);
-        assert_eq!(
-            patterns.scrub("p%40ss%0Aword p@ss\\nword"),
-            "[secret a] [secret a]"
-        );
-    }
-}
+mod tests;

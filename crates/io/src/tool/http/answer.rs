@@ -1,5 +1,6 @@
 //! From an answer to an outcome.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ravel_core::effect::{ErrorClass, Failure, Fate, Outcome};
@@ -36,7 +37,12 @@ pub(super) async fn judge(
     let (bytes, end) = read(response, keep).await;
     if !good {
         // The status is known; of the body, what came is enough.
-        return refused(status, &headers, &bytes, wanted);
+        let body = match end {
+            // The cut may have gone through a secret.
+            End::TooLarge => context.secrets.scrub_cut(&text_before_cut(&bytes)),
+            End::Whole | End::Lost(_) => String::from_utf8_lossy(&bytes).into_owned(),
+        };
+        return refused(status, &headers, &body, wanted);
     }
     match end {
         End::Whole => {}
@@ -156,10 +162,19 @@ fn meaning(status: u16, safe: bool) -> (Fate, ErrorClass) {
     }
 }
 
-fn refused(status: u16, headers: &HeaderMap, body: &[u8], wanted: &Wanted) -> Outcome {
+/// Bytes that were cut off somewhere, as text: without the character that the cut may have gone through.
+fn text_before_cut(bytes: &[u8]) -> Cow<'_, str> {
+    let begins = |byte: &u8| byte & 0xC0 != 0x80;
+    let last = bytes
+        .iter()
+        .rposition(begins)
+        .filter(|at| !bytes[*at].is_ascii());
+    String::from_utf8_lossy(&bytes[..last.unwrap_or(bytes.len())])
+}
+
+fn refused(status: u16, headers: &HeaderMap, body: &str, wanted: &Wanted) -> Outcome {
     let (fate, class) = meaning(status, wanted.method.is_safe());
     let host = wanted.url.host_str().unwrap_or_default();
-    let text = String::from_utf8_lossy(body).into_owned();
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let now = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -167,7 +182,7 @@ fn refused(status: u16, headers: &HeaderMap, body: &[u8], wanted: &Wanted) -> Ou
         .as_secs();
     let mut failure = Failure::new(class, format!("{host} answered {status}"))
         .with_code(format!("http_{status}"))
-        .with_data(json!({ "status": status, "body": text }));
+        .with_data(json!({ "status": status, "body": body }));
     failure.retry_after_ms =
         retry_after(header(RETRY_AFTER.as_str()), header("retry-after-ms"), now);
     Fault { fate, failure }.into()

@@ -151,6 +151,7 @@ impl LocalExecutor {
         let secrets = Secrets::new(config.secrets);
         let runner = Runner {
             files: Files::new(&root),
+            folders: Arc::new(run::dirs::Folders::new(&root)),
             root,
             helper: config.helper,
             env: config.env,
@@ -201,7 +202,10 @@ impl LocalExecutor {
     /// # Errors
     /// When something cannot be removed.
     pub fn remove_run(&self, run: &str) -> std::io::Result<()> {
-        run::dirs::remove(&run::dirs::of_run(&self.shared.runner.root, run))
+        let root = &self.shared.runner.root;
+        self.shared.runner.folders.sweep(run);
+        run::dirs::remove(&run::dirs::of_records(root, run))?;
+        run::dirs::remove(&run::dirs::of_run(root, run))
     }
 }
 
@@ -246,6 +250,7 @@ impl Executor for LocalExecutor {
 
     fn sweep(&self, run: &str) {
         run::pids::sweep(&self.shared.runner.root, run);
+        self.shared.runner.folders.sweep(run);
     }
 }
 

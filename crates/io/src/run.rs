@@ -17,10 +17,11 @@ mod program;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use ravel_core::effect::{ErrorClass, Failure, Outcome};
+use ravel_core::effect::{ErrorClass, Failure, Fate, Outcome};
 use ravel_core::graph::Sandbox;
 use ravel_core::port::{Job, RunCommand, RunRequest};
 use secrecy::ExposeSecret;
@@ -36,6 +37,7 @@ use crate::live::Live;
 use crate::sandbox::Confinement;
 use crate::secret::{self, Secrets};
 use capture::Kept;
+use dirs::Places;
 
 pub use collect::FAILURE_TAIL_BYTES_MAX;
 pub use pids::SWEEP_MS_MAX;
@@ -67,6 +69,8 @@ pub(crate) struct Runner {
     pub(crate) grace_ms: u64,
     /// Keep directories of attempts that succeeded.
     pub(crate) keep: bool,
+    /// Directories that are in use.
+    pub(crate) folders: Arc<dirs::Folders>,
     /// Makes tokens different.
     pub(crate) counter: AtomicU64,
 }
@@ -76,9 +80,8 @@ struct Prepared {
     order: Order,
     /// Where result files are looked for.
     cwd: PathBuf,
-    /// The attempt's own directory, when it may go after a success.
-    own: Option<PathBuf>,
-    scratch: dirs::Scratch,
+    /// Gone when the process is.
+    _scratch: dirs::Scratch,
 }
 
 /// What a process left.
@@ -107,7 +110,33 @@ impl Runner {
         abort: &Abort,
         live: &Live,
     ) -> Outcome {
-        let prepared = match tokio::task::block_in_place(|| self.prepare(job, request)) {
+        let places = match tokio::task::block_in_place(|| self.folders.open(job)) {
+            Ok(places) => places,
+            Err(error) => return Outcome::not_done(unprepared("the step's directory", &error)),
+        };
+        let outcome = self.attempt(job, request, abort, live, &places).await;
+        tokio::task::block_in_place(|| {
+            // What never began has only copies of files there.
+            let needless = outcome.result.is_ok() || outcome.fate == Fate::NotDone;
+            if !places.shared && !self.keep && needless {
+                // Best effort: what stays is removed with the run.
+                let _ = dirs::remove(&places.work);
+            }
+            places.leave();
+        });
+        outcome
+    }
+
+    /// One attempt in its places. When it returns, no process of it is left.
+    async fn attempt(
+        &self,
+        job: &Job,
+        request: &RunRequest,
+        abort: &Abort,
+        live: &Live,
+        places: &Places,
+    ) -> Outcome {
+        let prepared = match tokio::task::block_in_place(|| self.prepare(job, request, places)) {
             Ok(prepared) => prepared,
             Err(failure) => return Outcome::not_done(failure),
         };
@@ -124,7 +153,7 @@ impl Runner {
                 return Outcome::not_done(Failure::new(ErrorClass::Internal, text));
             }
         };
-        let outcome = match end {
+        match end {
             End::Refused(why, text) => Outcome::not_done(refusal(why, text)),
             End::Lost(begun) => {
                 // Its supervisor cannot do it any more.
@@ -136,21 +165,22 @@ impl Runner {
             End::Ended(ended) => tokio::task::block_in_place(|| {
                 collect::outcome(self, request, &prepared.cwd, ended, abort)
             }),
-        };
-        tokio::task::block_in_place(|| self.tidy(prepared, &outcome));
-        outcome
+        }
     }
 
-    fn prepare(&self, job: &Job, request: &RunRequest) -> Result<Prepared, Failure> {
+    fn prepare(
+        &self,
+        job: &Job,
+        request: &RunRequest,
+        places: &Places,
+    ) -> Result<Prepared, Failure> {
         check(request)?;
-        let failed = |what: &str, error: &dyn std::fmt::Display| {
-            Failure::new(
-                ErrorClass::Internal,
-                format!("cannot prepare {what}: {error}"),
-            )
-        };
+        let failed = unprepared;
         let token = self.token(job);
-        let own = dirs::open(&self.root, job).map_err(|e| failed("the step's directory", &e))?;
+        let own = places
+            .work
+            .canonicalize()
+            .map_err(|e| failed("the step's directory", &e))?;
         let scratch = dirs::Scratch::new(&self.root, &token)
             .map_err(|e| failed("the step's directory", &e))?;
         let temporary = scratch.path().join("tmp");
@@ -167,9 +197,8 @@ impl Runner {
         let program = program::prepare(&request, args, scratch.path())
             .map_err(|e| failed("the program", &e))?;
         let env = self.environment(job, &request, &token, &temporary, program.env)?;
-        let records = pids::folder(&self.root, &job.run);
-        std::fs::create_dir_all(&records).map_err(|e| failed("the record of the process", &e))?;
-        let record = records
+        let record = places
+            .records
             .canonicalize()
             .map_err(|e| failed("the record of the process", &e))?;
         let confinement = confinement(&request, &program.words, &env, &own, &cwd, scratch.path());
@@ -186,12 +215,10 @@ impl Runner {
             token,
             grace_ms: self.grace_ms,
         };
-        let own = (job.workspace.is_none() && !self.keep).then_some(own);
         Ok(Prepared {
             order,
             cwd,
-            own,
-            scratch,
+            _scratch: scratch,
         })
     }
 
@@ -202,7 +229,7 @@ impl Runner {
             .map_or(0, |stat| stat.identity.started);
         let parts = (&job.run, job.attempt, std::process::id(), engine, number);
         let text = serde_json::to_string(&parts).unwrap_or_else(|_| format!("{parts:?}"));
-        blake3::hash(text.as_bytes()).to_hex()[..32].to_owned()
+        dirs::token(&job.run, &text)
     }
 
     fn environment(
@@ -318,14 +345,6 @@ impl Runner {
             Last::Silent => Ok(End::Lost(true)),
         }
     }
-
-    fn tidy(&self, prepared: Prepared, outcome: &Outcome) {
-        drop(prepared.scratch);
-        if let Some(own) = prepared.own.filter(|_| outcome.result.is_ok()) {
-            // Best effort: what stays is removed with the run.
-            let _ = dirs::remove(&own);
-        }
-    }
 }
 
 /// The last word of a supervisor.
@@ -379,6 +398,13 @@ async fn listen(from: impl tokio::io::AsyncRead + Unpin) -> Last {
     last
 }
 
+fn unprepared(what: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::new(
+        ErrorClass::Internal,
+        format!("cannot prepare {what}: {error}"),
+    )
+}
+
 /// What can be known to be wrong before anything is touched.
 fn check(request: &RunRequest) -> Result<(), Failure> {
     let mut texts: Vec<(&str, &str)> = Vec::new();
@@ -417,7 +443,7 @@ fn check(request: &RunRequest) -> Result<(), Failure> {
     }
     if request.limits.memory_bytes < MEMORY_BYTES_MIN {
         let text = format!(
-            "limits.memory_bytes is {}, at least {MEMORY_BYTES_MIN} are needed",
+            "limits.memory is {} bytes, at least {MEMORY_BYTES_MIN} are needed",
             request.limits.memory_bytes
         );
         return Err(Failure::new(ErrorClass::InvalidInput, text));

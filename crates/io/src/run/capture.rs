@@ -20,6 +20,7 @@ pub(crate) struct Kept {
     head_bytes_max: usize,
     tail_bytes_max: usize,
     left_out: u64,
+    not_text_at: Option<u64>,
 }
 
 impl Kept {
@@ -32,6 +33,7 @@ impl Kept {
             head_bytes_max: most - tail_bytes_max,
             tail_bytes_max,
             left_out: 0,
+            not_text_at: None,
         }
     }
 
@@ -53,6 +55,11 @@ impl Kept {
         self.left_out == 0
     }
 
+    /// Where the first byte stands that is no part of a text, when there is one.
+    pub(crate) const fn not_text_at(&self) -> Option<u64> {
+        self.not_text_at
+    }
+
     /// The text; where something was left out it says how much.
     pub(crate) fn into_text(self, bytes_max: u64) -> String {
         let tail: Vec<u8> = self.tail.into();
@@ -67,7 +74,7 @@ impl Kept {
         let out = self.left_out + broken as u64;
         let tail = String::from_utf8_lossy(&tail[broken..]);
         format!(
-            "{}\n[... {out} bytes left out: limits.output_bytes is {bytes_max} ...]\n{tail}",
+            "{}\n[... {out} bytes left out: limits.output is {bytes_max} ...]\n{tail}",
             self.head
         )
     }
@@ -92,6 +99,10 @@ fn floor(text: &str, most: usize) -> usize {
 #[derive(Debug, Default)]
 struct Decoder {
     held: Vec<u8>,
+    /// Bytes that were decided.
+    at: u64,
+    /// The first one that is not UTF-8.
+    broken_at: Option<u64>,
 }
 
 impl Decoder {
@@ -103,18 +114,22 @@ impl Decoder {
             match std::str::from_utf8(rest) {
                 Ok(text) => {
                     out.push_str(text);
+                    self.at += rest.len() as u64;
                     rest = &[];
                     break;
                 }
                 Err(error) => {
                     let (good, bad) = rest.split_at(error.valid_up_to());
                     out.push_str(&String::from_utf8_lossy(good));
+                    self.at += good.len() as u64;
                     rest = bad;
                     // A character may be unfinished; anything else is not text.
                     let Some(broken) = error.error_len() else {
                         break;
                     };
                     out.push(char::REPLACEMENT_CHARACTER);
+                    self.broken_at.get_or_insert(self.at);
+                    self.at += broken as u64;
                     rest = &rest[broken..];
                 }
             }
@@ -125,10 +140,10 @@ impl Decoder {
 
     fn finish(&mut self) -> &'static str {
         if std::mem::take(&mut self.held).is_empty() {
-            ""
-        } else {
-            "\u{FFFD}"
+            return "";
         }
+        self.broken_at.get_or_insert(self.at);
+        "\u{FFFD}"
     }
 }
 
@@ -152,6 +167,11 @@ pub(crate) async fn read(
         if shown < bytes_max {
             shown += text.len() as u64;
             live.text(text);
+            if shown >= bytes_max {
+                live.text(&format!(
+                    "\n[... more is not shown: limits.output is {bytes_max} ...]\n"
+                ));
+            }
         }
     };
     let mut buffer = vec![0_u8; READ_BYTES];
@@ -163,6 +183,7 @@ pub(crate) async fn read(
     }
     take(&scrubber.push(decoder.finish()));
     take(&scrubber.finish());
+    kept.not_text_at = decoder.broken_at;
     kept
 }
 
@@ -180,7 +201,7 @@ mod tests {
         let text = kept.into_text(16);
         assert_eq!(
             text,
-            "0123456789ab\n[... 14 bytes left out: limits.output_bytes is 16 ...]\nxyz"
+            "0123456789ab\n[... 14 bytes left out: limits.output is 16 ...]\nxyz"
         );
     }
 
@@ -201,5 +222,6 @@ mod tests {
         assert_eq!(decoder.push(&bytes[4..]), "€");
         assert_eq!(decoder.push(b"a\xFFb\xE2"), "a\u{FFFD}b");
         assert_eq!(decoder.finish(), "\u{FFFD}");
+        assert_eq!(decoder.broken_at, Some(6));
     }
 }

@@ -23,8 +23,18 @@ const SIGXFSZ: i32 = libc::SIGXFSZ;
 /// The program's output as text.
 struct Texts {
     stdout: String,
-    stdout_whole: bool,
+    stdout_is: Stdout,
     stderr: String,
+}
+
+/// What can be relied on in stdout, which is data; stderr is talk, and may be cut and garbled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stdout {
+    Whole,
+    /// More than the limit.
+    Cut,
+    /// The byte at this place is no part of a text.
+    NotText(u64),
 }
 
 pub(super) fn outcome(
@@ -35,10 +45,14 @@ pub(super) fn outcome(
     abort: &Abort,
 ) -> Outcome {
     let most = request.limits.output_bytes;
-    let stdout_whole = ended.stdout.is_whole();
+    let stdout_is = match ended.stdout.not_text_at() {
+        Some(at) => Stdout::NotText(at),
+        None if ended.stdout.is_whole() => Stdout::Whole,
+        None => Stdout::Cut,
+    };
     let texts = Texts {
         stdout: ended.stdout.into_text(most),
-        stdout_whole,
+        stdout_is,
         stderr: ended.stderr.into_text(most),
     };
     if ended.stopped {
@@ -68,6 +82,7 @@ fn value(
     code: i32,
     texts: Texts,
 ) -> Result<Value, Failure> {
+    unspoilt(request, code, &texts)?;
     let mut files = Map::new();
     for (name, path) in &request.files {
         let file = result_file(cwd, path).map_err(|error| {
@@ -84,7 +99,7 @@ fn value(
         files.insert(name.to_string(), stored.to_json());
     }
     let parsed = if request.json {
-        Some(parse(request, &texts)?)
+        Some(parse(&texts)?)
     } else {
         None
     };
@@ -96,17 +111,34 @@ fn value(
     Ok(value)
 }
 
-fn parse(request: &RunRequest, texts: &Texts) -> Result<Value, Failure> {
+/// Refuses stdout that is not what the program printed: a step must not go on with a part of its data.
+fn unspoilt(request: &RunRequest, code: i32, texts: &Texts) -> Result<(), Failure> {
+    let (kind, text) = match texts.stdout_is {
+        Stdout::Whole => return Ok(()),
+        Stdout::Cut => (
+            "output_limit",
+            format!(
+                "stdout is larger than {} bytes (limits.output): print less, raise the limit, or write a file and \
+                 take it by `files:`",
+                request.limits.output_bytes
+            ),
+        ),
+        Stdout::NotText(at) => (
+            "not_text",
+            format!(
+                "stdout is not text (byte {at} is not UTF-8): write it to a file and take it by `files:`"
+            ),
+        ),
+    };
+    let failure = Failure::new(ErrorClass::InvalidOutput, text).with_code(kind);
+    Err(failure.with_data(tails(texts, Some(code), None)))
+}
+
+fn parse(texts: &Texts) -> Result<Value, Failure> {
     let invalid = |text: String| {
         Failure::new(ErrorClass::InvalidOutput, text)
             .with_data(json!({ "stdout": tail(&texts.stdout) }))
     };
-    if !texts.stdout_whole {
-        let most = request.limits.output_bytes;
-        return Err(invalid(format!(
-            "stdout must be JSON and is larger than limits.output_bytes ({most})"
-        )));
-    }
     serde_json::from_str(&texts.stdout)
         .map_err(|error| invalid(format!("stdout must be JSON: {error}")))
 }
@@ -138,14 +170,14 @@ fn killed(request: &RunRequest, signal: Option<i32>, texts: &Texts) -> Failure {
     let (class, code, text) = match signal {
         Some(SIGXCPU) => {
             let text = format!(
-                "used up its CPU time (limits.cpu_seconds is {})",
+                "used up its CPU time (limits.cpu is {}s)",
                 limits.cpu_seconds
             );
             (ErrorClass::Timeout, "cpu_limit".to_owned(), text)
         }
         Some(SIGXFSZ) => {
             let text = format!(
-                "wrote a file that is too large (limits.file_bytes is {})",
+                "wrote a file that is too large (limits.file is {} bytes)",
                 limits.file_bytes
             );
             (ErrorClass::ToolError, "file_limit".to_owned(), text)

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -59,14 +59,9 @@ impl Record {
     }
 }
 
-/// Where the records of a run are.
-pub(crate) fn folder(root: &Path, run: &str) -> PathBuf {
-    root.join("pids").join(dirs::escape(run))
-}
-
 /// Ends everything that earlier attempts of a run left behind and waits until it is gone.
 pub(crate) fn sweep(root: &Path, run: &str) {
-    let folder = folder(root, run);
+    let folder = dirs::of_records(root, run);
     let Ok(entries) = fs::read_dir(&folder) else {
         return;
     };

@@ -231,14 +231,61 @@ fn attempts_start_empty_and_the_steps_of_a_list_share() {
 }
 
 #[test]
-fn long_output_keeps_both_ends() {
+fn stdout_over_its_limit_is_a_failure_that_names_the_knob() {
     let mut request = shell("printf head; head -c 1000000 /dev/zero | tr '\\0' x; printf tail");
     request.limits.output_bytes = 64;
-    let outcome = Bench::new().run(request);
-    let stdout = value(&outcome)["stdout"].as_str().unwrap();
+    let log = Arc::new(Log::default());
+    let bench = Bench::new();
+    bench
+        .executor
+        .start(job(Request::Run(request)), log.clone());
+    let outcome = log.wait_for_ends(1).remove(0).1;
     let xs = |count| "x".repeat(count);
-    let note = "\n[... 999944 bytes left out: limits.output_bytes is 64 ...]\n";
-    assert_eq!(stdout, format!("head{}{note}{}tail", xs(44), xs(12)));
+    let note = "\n[... 999944 bytes left out: limits.output is 64 ...]\n";
+    let stdout = format!("head{}{note}{}tail", xs(44), xs(12));
+    let text = "stdout is larger than 64 bytes (limits.output): print less, raise the limit, or write a file and take \
+                it by `files:`";
+    let wanted = Failure::new(ErrorClass::InvalidOutput, text)
+        .with_code("output_limit")
+        .with_data(json!({ "code": 0, "stdout": stdout, "stderr": "" }));
+    assert_eq!(outcome, Outcome::done_with(wanted));
+    let live = log.state.lock().unwrap().text.clone();
+    assert!(
+        live.ends_with("\n[... more is not shown: limits.output is 64 ...]\n"),
+        "{live}"
+    );
+}
+
+#[test]
+fn stderr_is_talk_and_keeps_both_ends() {
+    let mut request = shell(
+        "{ printf head; head -c 1000000 /dev/zero | tr '\\0' x; printf tail; } >&2; echo data",
+    );
+    request.limits.output_bytes = 64;
+    let outcome = Bench::new().run(request);
+    let xs = |count| "x".repeat(count);
+    let note = "\n[... 999944 bytes left out: limits.output is 64 ...]\n";
+    let stderr = format!("head{}{note}{}tail", xs(44), xs(12));
+    let wanted = json!({ "code": 0, "stdout": "data\n", "stderr": stderr, "files": {} });
+    assert_eq!(outcome, Outcome::done(wanted.into()));
+}
+
+#[test]
+fn stdout_that_is_no_text_is_refused_and_points_to_files() {
+    let bench = Bench::new();
+    let text =
+        "stdout is not text (byte 3 is not UTF-8): write it to a file and take it by `files:`";
+    let wanted = Failure::new(ErrorClass::InvalidOutput, text)
+        .with_code("not_text")
+        .with_data(json!({ "code": 0, "stdout": "ok\n\u{FFFD}\u{FFFD}", "stderr": "\u{FFFD}" }));
+    let outcome = bench.run(shell("printf 'ok\\n\\377\\376'; printf '\\377' >&2"));
+    assert_eq!(outcome, Outcome::done_with(wanted));
+    let files = vec![("raw".into(), "raw".into())];
+    let taken = bench.run(RunRequest {
+        files,
+        ..shell("printf '\\377\\376' > raw")
+    });
+    assert_eq!(value(&taken)["files"]["raw"]["bytes"], 2);
 }
 
 #[test]
@@ -297,12 +344,8 @@ fn an_abort_empties_the_group_also_of_those_who_left_it_or_ignore_it() {
         let pid = line.split(' ').next_back().unwrap();
         assert!(!alive(pid), "{line} lives");
     }
-    assert_eq!(
-        std::fs::read_dir(bench.dir.path().join("work/pids/r1"))
-            .unwrap()
-            .count(),
-        0
-    );
+    assert!(!bench.dir.path().join("work/pids/r1").exists());
+    assert!(!bench.dir.path().join("work/runs/r1").exists());
 }
 
 #[test]
@@ -367,7 +410,14 @@ fn a_directory_of_a_success_goes_and_one_of_a_failure_stays() {
     let bench = Bench::new();
     let folder = bench.dir.path().join("work/runs/r1/build/1");
     bench.run(shell("touch a"));
-    assert!(!folder.exists());
+    bench.run(shell("exit 1"));
+    // What is empty goes with the attempt, also up to the run's own folders.
+    for empty in ["runs/r1", "pids/r1"] {
+        assert!(
+            !bench.dir.path().join("work").join(empty).exists(),
+            "{empty}"
+        );
+    }
     bench.run(shell("touch a; exit 1"));
     assert!(folder.join("a").exists());
     bench.executor.remove_run("r1").unwrap();

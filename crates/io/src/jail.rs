@@ -7,6 +7,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Component, Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, ResolveFlags, fstat, fsync, mkdirat, open, openat2, renameat,
@@ -19,6 +20,12 @@ const FILE_MODE: Mode = Mode::from_raw_mode(0o666);
 const FOLDER_MODE: Mode = Mode::from_raw_mode(0o777);
 /// Links that lead out are refused; links that stay inside are followed.
 const INSIDE: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_MAGICLINKS);
+
+/// Most tries to open a path whose folders are being moved.
+const OPEN_TRIES_MAX: u32 = 100;
+/// Most names that are tried for a new file before it gets its own.
+const PART_NAMES_MAX: u64 = 1000;
+const NOT_REGULAR: &str = "it is not a regular file";
 
 /// Why a path was refused.
 #[derive(Debug)]
@@ -43,6 +50,8 @@ impl From<Errno> for Refusal {
             Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Denied,
             Errno::ISDIR => Self::Wrong("it is a folder".to_owned()),
             Errno::NOTDIR => Self::Wrong("a part of the path is not a folder".to_owned()),
+            // A pipe that nobody reads, or a device without a driver.
+            Errno::NXIO | Errno::NODEV => Self::Wrong(NOT_REGULAR.to_owned()),
             Errno::NOTEMPTY => Self::Wrong("the folder is not empty".to_owned()),
             Errno::NAMETOOLONG => Self::Wrong("the name is too long".to_owned()),
             Errno::INVAL => Self::Wrong("the path is not valid".to_owned()),
@@ -113,7 +122,15 @@ impl Jail {
         } else {
             Mode::empty()
         };
-        Ok(openat2(self.folder()?, path, flags, mode, INSIDE)?)
+        let root = self.folder()?;
+        let mut tries = 1;
+        loop {
+            match openat2(&root, path, flags, mode, INSIDE) {
+                // Something was moved meanwhile, and the kernel cannot say whether it led out.
+                Err(Errno::AGAIN) if tries < OPEN_TRIES_MAX => tries += 1,
+                opened => return Ok(opened?),
+            }
+        }
     }
 
     /// Opens a regular file to read it.
@@ -165,14 +182,7 @@ impl Jail {
         self.make_parent(path)?;
         let (parent, name) = split(path)?;
         let folder = self.at(parent, OFlags::RDONLY | OFlags::DIRECTORY)?;
-        let part = format!(
-            ".ravel-{}-{:?}.part",
-            std::process::id(),
-            std::thread::current().id()
-        );
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let mut file = File::from(openat2(&folder, part.as_str(), flags, FILE_MODE, INSIDE)?);
+        let (part, mut file) = new_part(&folder)?;
         let filled = fill(&mut file).and_then(|()| file.sync_all());
         let moved = filled
             .map_err(Refusal::from)
@@ -208,6 +218,29 @@ impl Jail {
     }
 }
 
+/// Makes a file that was not there: whatever somebody put in the way (a link, a pipe, another name of a file elsewhere)
+/// is neither opened nor written to.
+fn new_part(folder: &OwnedFd) -> Result<(String, File), Refusal> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let first = PARTS.fetch_add(1, Ordering::Relaxed);
+    for number in first..first + PART_NAMES_MAX {
+        let name = format!(".ravel-{}-{number}.part", std::process::id());
+        match openat2(folder, name.as_str(), flags, FILE_MODE, INSIDE) {
+            Ok(file) => return Ok((name, File::from(file))),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let text = format!(
+        "all names `.ravel-{}-….part` are taken there",
+        std::process::id()
+    );
+    Err(Refusal::Wrong(text))
+}
+
+/// Makes the names of new files different.
+static PARTS: AtomicU64 = AtomicU64::new(0);
+
 /// A path's folder and its last name.
 fn split(path: &Path) -> Result<(&Path, &std::ffi::OsStr), Refusal> {
     let name = path
@@ -223,7 +256,7 @@ fn regular(file: OwnedFd) -> Result<File, Refusal> {
     match FileType::from_raw_mode(fstat(&file)?.st_mode) {
         FileType::RegularFile => Ok(File::from(file)),
         FileType::Directory => Err(Refusal::Wrong("it is a folder".to_owned())),
-        _ => Err(Refusal::Wrong("it is not a regular file".to_owned())),
+        _ => Err(Refusal::Wrong(NOT_REGULAR.to_owned())),
     }
 }
 
@@ -274,6 +307,104 @@ mod tests {
             std::fs::read_to_string(dir.path().join("secret")).unwrap(),
             "secret"
         );
+    }
+
+    #[test]
+    fn what_stands_in_the_way_of_a_new_file_is_not_written_to() {
+        let (dir, jail) = jail();
+        let root = dir.path().join("root");
+        let next = PARTS.load(Ordering::Relaxed);
+        // Other tests take numbers, too: enough of them are taken for any that comes.
+        for number in next..next + 200 {
+            let name = root.join(format!(".ravel-{}-{number}.part", std::process::id()));
+            match number % 2 {
+                0 => symlink(dir.path().join("secret"), name).unwrap(),
+                _ => std::fs::hard_link(dir.path().join("secret"), name).unwrap(),
+            }
+        }
+        jail.replace("new", |file| file.write_all(b"x"))
+            .unwrap()
+            .unwrap();
+        assert_eq!(std::fs::read_to_string(root.join("new")).unwrap(), "x");
+        assert_eq!(
+            std::fs::read_to_string(dir.path().join("secret")).unwrap(),
+            "secret"
+        );
+    }
+
+    #[test]
+    fn pipes_folders_and_paths_that_are_none_are_refused_without_waiting() {
+        let (dir, jail) = jail();
+        let root = dir.path().join("root");
+        std::fs::create_dir(root.join("folder")).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            root.join("pipe"),
+            FileType::Fifo,
+            FILE_MODE,
+            0,
+        )
+        .unwrap();
+        let _socket = std::os::unix::net::UnixListener::bind(root.join("socket")).unwrap();
+        let long = "x".repeat(300);
+        for path in ["pipe", "socket", "folder", "a\0b", &long, "pipe/x", ".", ""] {
+            let read = jail.read(path).map(|_| ());
+            let appended = jail.append(path).map(|_| ());
+            for refused in [read, appended] {
+                assert!(
+                    matches!(refused, Err(Refusal::Wrong(_))),
+                    "{path:?}: {refused:?}"
+                );
+            }
+        }
+        for path in ["folder", "a\0b", &long, "pipe/x", ".", "folder/.."] {
+            let refused = jail.replace(path, |_| Ok(()));
+            assert!(
+                matches!(refused, Err(Refusal::Wrong(_))),
+                "{path:?}: {refused:?}"
+            );
+        }
+        let names = std::fs::read_dir(&root).unwrap().count();
+        assert_eq!(names, 3, "nothing was left");
+    }
+
+    #[test]
+    fn a_link_that_is_swapped_in_between_leads_nowhere() {
+        let (dir, jail) = jail();
+        let root = dir.path().join("root");
+        std::fs::create_dir(root.join("real")).unwrap();
+        std::fs::write(root.join("real/secret"), "inside").unwrap();
+        symlink("real", root.join("inside")).unwrap();
+        symlink("..", root.join("outside")).unwrap();
+        symlink("real", root.join("way")).unwrap();
+        let done = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    for target in ["outside", "inside"] {
+                        let link = std::fs::read_link(root.join(target)).unwrap();
+                        symlink(link, root.join("next")).unwrap();
+                        std::fs::rename(root.join("next"), root.join("way")).unwrap();
+                    }
+                }
+            });
+            for _ in 0..500 {
+                let mut text = String::new();
+                match jail.read("way/secret") {
+                    Ok(mut file) => {
+                        file.read_to_string(&mut text).unwrap();
+                        assert_eq!(text, "inside");
+                    }
+                    Err(refusal) => assert!(
+                        matches!(refusal, Refusal::Outside | Refusal::Failed(_)),
+                        "{refusal:?}"
+                    ),
+                }
+                let _ = jail.replace("way/new", |_| Ok(()));
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        assert!(!dir.path().join("new").exists());
     }
 
     #[test]

@@ -31,6 +31,12 @@ use crate::secret::{self, Secrets};
 
 pub use docs::reference;
 
+/// Largest result that a tool computes from its arguments, bytes. Small arguments can ask for very much: without a limit
+/// a single `text.replace` would take the whole engine along.
+pub const RESULT_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// What each value in a result weighs besides its text, bytes.
+const VALUE_BYTES: usize = 64;
+
 /// Every built-in tool: one line each.
 static TOOLS: &[&Tool] = &[
     &csv::FORMAT,
@@ -227,6 +233,11 @@ impl Fault {
         }
     }
 
+    /// The same, for another reason.
+    pub(crate) fn because(self, failure: Failure) -> Self {
+        Self { failure, ..self }
+    }
+
     /// It may have happened.
     pub(crate) const fn unknown(failure: Failure) -> Self {
         Self {
@@ -251,6 +262,58 @@ pub(crate) fn invalid(text: impl Into<String>) -> Failure {
     Failure::new(ErrorClass::InvalidInput, text.into())
 }
 
+/// The room that is left for a result.
+#[derive(Debug)]
+pub(crate) struct Room(usize);
+
+impl Room {
+    pub(crate) const fn new() -> Self {
+        Self(RESULT_BYTES_MAX)
+    }
+
+    /// Takes room for a value with so much text.
+    pub(crate) fn take(&mut self, text_bytes: usize) -> Result<(), Failure> {
+        match self.0.checked_sub(text_bytes.saturating_add(VALUE_BYTES)) {
+            Some(left) => {
+                self.0 = left;
+                Ok(())
+            }
+            None => Err(no_room()),
+        }
+    }
+}
+
+/// Text that is written up to the limit of a result.
+#[derive(Debug, Default)]
+pub(crate) struct Written(Vec<u8>);
+
+impl std::io::Write for Written {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if bytes.len() > RESULT_BYTES_MAX - self.0.len() {
+            return Err(std::io::Error::other(no_room().message.to_string()));
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Written {
+    pub(crate) fn into_text(self) -> String {
+        String::from_utf8_lossy(&self.0).into_owned()
+    }
+}
+
+/// The failure of a result that is too large.
+pub(crate) fn no_room() -> Failure {
+    let text =
+        format!("the result would be larger than {RESULT_BYTES_MAX} bytes; work on smaller pieces");
+    Failure::new(ErrorClass::InvalidOutput, text).with_code("too_large")
+}
+
 /// A text argument. Present and text by the schema, or empty.
 pub(crate) fn text_of<'a>(input: &'a Value, field: &str) -> &'a str {
     input.get(field).and_then(Value::as_str).unwrap_or_default()
@@ -261,9 +324,16 @@ pub(crate) fn flag_of(input: &Value, field: &str, default: bool) -> bool {
     input.get(field).and_then(Value::as_bool).unwrap_or(default)
 }
 
-/// A whole number with its default.
+/// A whole number with its default. `1e6` is a whole number, too.
 pub(crate) fn number_of(input: &Value, field: &str, default: u64) -> u64 {
-    input.get(field).and_then(Value::as_u64).unwrap_or(default)
+    let whole = |number: f64| number.fract() == 0.0 && number >= 0.0;
+    let given = input.get(field).and_then(|value| {
+        let float = || value.as_f64().filter(|number| whole(*number));
+        value
+            .as_u64()
+            .or_else(|| float().map(|number| number as u64))
+    });
+    given.unwrap_or(default)
 }
 
 #[cfg(test)]
@@ -290,6 +360,26 @@ mod tests {
                 catalog()[tool.name].output.accepts(&output.into()).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn text_is_written_up_to_the_limit_of_a_result() {
+        use std::io::Write as _;
+        let mut written = Written::default();
+        let piece = vec![b'x'; RESULT_BYTES_MAX / 4];
+        for _ in 0..4 {
+            written.write_all(&piece).unwrap();
+        }
+        let error = written.write_all(b"x").unwrap_err();
+        assert_eq!(error.to_string(), *no_room().message);
+        assert_eq!(written.into_text().len(), RESULT_BYTES_MAX);
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_an_exponent() {
+        let input = serde_json::json!({ "a": 1e3, "b": 1.5, "c": -1.0, "d": 7 });
+        let numbers = ["a", "b", "c", "d", "e"].map(|field| number_of(&input, field, 2));
+        assert_eq!(numbers, [1000, 2, 2, 7, 2]);
     }
 
     #[test]

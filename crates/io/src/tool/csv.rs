@@ -1,10 +1,15 @@
 //! `csv.*`: tables as text and as rows.
 
+use std::collections::HashSet;
+
 use ravel_core::effect::{Effect, Failure};
 use serde_json::{Map, Value, json};
 
 use super::json::{object, text_output};
-use super::{Call, Tool, flag_of, invalid, text_of};
+use super::{Call, Room, Tool, Written, flag_of, invalid, no_room, text_of};
+
+/// What a cell weighs besides its text, bytes.
+const CELL_BYTES: usize = 64;
 
 pub(super) static PARSE: Tool = Tool {
     name: "csv.parse",
@@ -53,7 +58,7 @@ pub(super) static FORMAT: Tool = Tool {
 };
 
 fn delimiter_schema() -> Value {
-    json!({ "type": "string", "pattern": "^[\\x01-\\x7f]$", "default": "," })
+    json!({ "type": "string", "pattern": "^[\\x01-\\x09\\x0b\\x0c\\x0e-\\x21\\x23-\\x7f]$", "default": "," })
 }
 
 fn delimiter(input: &Value) -> u8 {
@@ -77,19 +82,17 @@ fn parse(input: &Value) -> Result<Value, Failure> {
     } else {
         Vec::new()
     };
-    if let Some(twice) = columns
-        .iter()
-        .enumerate()
-        .find(|(at, name)| columns[..*at].contains(name))
-    {
+    let mut seen = HashSet::new();
+    if let Some(twice) = columns.iter().find(|name| !seen.insert(*name)) {
         return Err(invalid(format!(
-            "the column `{}` is there twice; read it with header: false",
-            twice.1
+            "the column `{twice}` is there twice; read it with header: false"
         )));
     }
-    let mut rows = Vec::new();
+    let names: usize = columns.iter().map(|name| name.len() + CELL_BYTES).sum();
+    let (mut rows, mut room) = (Vec::new(), Room::new());
     for record in reader.records() {
         let record = record.map_err(wrong)?;
+        room.take(names + record.as_slice().len() + record.len() * CELL_BYTES)?;
         let cells = record.iter().map(Value::from);
         rows.push(if header {
             Value::Object(columns.iter().cloned().zip(cells).collect())
@@ -109,8 +112,9 @@ fn format(input: &Value) -> Result<Value, Failure> {
     let mut writer = csv::WriterBuilder::new()
         .delimiter(delimiter(input))
         .flexible(true)
-        .from_writer(Vec::new());
-    let wrong = |error: csv::Error| invalid(format!("the table cannot be written: {error}"));
+        .from_writer(Written::default());
+    // Writing into memory fails for lack of room only; a row of another length is taken as it is.
+    let wrong = |_: csv::Error| no_room();
     if !columns.is_empty() {
         writer.write_record(&columns).map_err(wrong)?;
     }
@@ -125,10 +129,8 @@ fn format(input: &Value) -> Result<Value, Failure> {
         };
         writer.write_record(&cells).map_err(wrong)?;
     }
-    let bytes = writer
-        .into_inner()
-        .map_err(|error| invalid(error.to_string()))?;
-    Ok(json!({ "text": String::from_utf8_lossy(&bytes) }))
+    let written = writer.into_inner().map_err(|_| no_room())?;
+    Ok(json!({ "text": written.into_text() }))
 }
 
 fn columns(input: &Value, rows: &[Value]) -> Vec<String> {
@@ -169,6 +171,22 @@ mod tests {
             format(&json!({ "rows": rows })),
             Ok(json!({ "text": text }))
         );
+    }
+
+    #[test]
+    fn hostile_tables_end_in_an_answer() {
+        // A header of very many columns is looked through once.
+        let wide: Vec<String> = (0..50_000).map(|number| number.to_string()).collect();
+        let parsed = parse(&json!({ "text": wide.join(",") + "\n" })).unwrap();
+        assert_eq!(parsed["columns"].as_array().unwrap().len(), wide.len());
+        let names: Vec<String> = (0..100)
+            .map(|number| number.to_string() + &"x".repeat(10_000))
+            .collect();
+        let text = names.join(",") + "\n" + &(",".repeat(99) + "\n").repeat(100);
+        assert_eq!(parse(&json!({ "text": text })), Err(no_room()));
+        // An open quote takes in the rest; a zero byte is a character like others.
+        let open = parse(&json!({ "text": "a,b\n\"1\u{0},2\n3,4\n" })).unwrap_err();
+        assert_eq!(open.class, ravel_core::effect::ErrorClass::InvalidInput);
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! `file.*`: files below the folder that the project opens to flows.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{Read, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use futures_util::FutureExt;
@@ -13,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::json::object;
 use super::{Ask, Call, Context, Fault, Tool, flag_of, invalid, number_of, text_of};
+use crate::abort::{Abort, stopped};
 use crate::files::FileValue;
 use crate::jail::{Kind, Refusal};
 
@@ -158,15 +161,33 @@ fn path_output() -> Value {
 fn blocking<'a>(
     context: &'a Context,
     ask: Ask<'a>,
-    work: fn(&Context, &Value) -> Result<Value, Fault>,
+    work: fn(&Context, Ask<'a>) -> Result<Value, Fault>,
 ) -> BoxFuture<'a, Outcome> {
     async move {
-        match tokio::task::block_in_place(|| work(context, ask.input)) {
-            Ok(value) => Outcome::done(value.into()),
-            Err(fault) => fault.into(),
+        let done = tokio::task::block_in_place(|| work(context, ask));
+        match (done, ask.abort.stopped()) {
+            (Ok(value), _) => Outcome::done(value.into()),
+            // Whatever it failed with, it failed because it was stopped.
+            (Err(fault), Some(why)) => fault.because(stopped(why)).into(),
+            (Err(fault), None) => fault.into(),
         }
     }
     .boxed()
+}
+
+/// Reads until the attempt is stopped: a file may be as large as the disk.
+struct Stoppable<'a, R> {
+    from: R,
+    abort: &'a Abort,
+}
+
+impl<R: Read> Read for Stoppable<'_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        if self.abort.stopped().is_some() {
+            return Err(std::io::Error::other("stopped"));
+        }
+        self.from.read(buffer)
+    }
 }
 
 /// The outcome of a refusal: nothing was changed.
@@ -185,10 +206,12 @@ fn refused(path: &str, refusal: Refusal) -> Fault {
     })
 }
 
-fn read(context: &Context, input: &Value) -> Result<Value, Fault> {
+fn read(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+    let Ask { input, abort, .. } = ask;
     exactly_one(input, &["path", "file"])?;
     let most = number_of(input, "max_bytes", READ_BYTES_MAX);
-    let (path, file) = open(context, input)?;
+    let (path, from) = open(context, input)?;
+    let file = Stoppable { from, abort };
     if text_of(input, "as") == "file" {
         let name = Path::new(&path)
             .file_name()
@@ -200,7 +223,7 @@ fn read(context: &Context, input: &Value) -> Result<Value, Fault> {
         return Ok(json!({ "file": stored.to_json(), "bytes": stored.bytes }));
     }
     let mut bytes = Vec::new();
-    file.take(most + 1)
+    file.take(most.saturating_add(1))
         .read_to_end(&mut bytes)
         .map_err(|error| refused(&path, error.into()))?;
     if bytes.len() as u64 > most {
@@ -260,20 +283,25 @@ fn open(context: &Context, input: &Value) -> Result<(String, File), Fault> {
     Ok((path.to_owned(), opened))
 }
 
-fn write(context: &Context, input: &Value) -> Result<Value, Fault> {
+fn write(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+    let Ask { input, abort, .. } = ask;
     exactly_one(input, &["text", "json", "file"])?;
     let path = text_of(input, "path");
-    let mut source: Box<dyn Read> =
-        match (input.get("text").and_then(Value::as_str), input.get("json")) {
-            (Some(text), _) => Box::new(text.as_bytes()),
-            (None, Some(value)) => {
-                let text = serde_json::to_string_pretty(value)
-                    .map_err(|error| Fault::not_done(invalid(error.to_string())))?;
-                Box::new(std::io::Cursor::new(text + "\n"))
-            }
-            (None, None) => Box::new(open(context, &json!({ "file": input.get("file") }))?.1),
-        };
+    let source: Box<dyn Read> = match (input.get("text").and_then(Value::as_str), input.get("json"))
+    {
+        (Some(text), _) => Box::new(text.as_bytes()),
+        (None, Some(value)) => {
+            let text = serde_json::to_string_pretty(value)
+                .map_err(|error| Fault::not_done(invalid(error.to_string())))?;
+            Box::new(std::io::Cursor::new(text + "\n"))
+        }
+        (None, None) => Box::new(open(context, &json!({ "file": input.get("file") }))?.1),
+    };
     let mut bytes = 0;
+    let mut source = Stoppable {
+        from: source,
+        abort,
+    };
     let fill = |file: &mut File| std::io::copy(&mut source, file).map(|copied| bytes = copied);
     let synced = context
         .jail
@@ -283,7 +311,8 @@ fn write(context: &Context, input: &Value) -> Result<Value, Fault> {
     Ok(json!({ "path": path, "bytes": bytes }))
 }
 
-fn append(context: &Context, input: &Value) -> Result<Value, Fault> {
+fn append(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+    let input = ask.input;
     let path = text_of(input, "path");
     let mut file = context
         .jail
@@ -304,8 +333,8 @@ fn half(path: &str, error: &std::io::Error) -> Fault {
     ))
 }
 
-fn exists(context: &Context, input: &Value) -> Result<Value, Fault> {
-    let path = text_of(input, "path");
+fn exists(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+    let path = text_of(ask.input, "path");
     match context.jail.kind(path) {
         Ok(kind) => {
             let kind = match kind {
@@ -320,8 +349,8 @@ fn exists(context: &Context, input: &Value) -> Result<Value, Fault> {
     }
 }
 
-fn delete(context: &Context, input: &Value) -> Result<Value, Fault> {
-    let path = text_of(input, "path");
+fn delete(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+    let path = text_of(ask.input, "path");
     match context.jail.remove(path) {
         Ok(()) => Ok(json!({ "deleted": true })),
         Err(Refusal::Missing) => Ok(json!({ "deleted": false })),
@@ -329,7 +358,8 @@ fn delete(context: &Context, input: &Value) -> Result<Value, Fault> {
     }
 }
 
-fn list(context: &Context, input: &Value) -> Result<Value, Fault> {
+fn list(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+    let Ask { input, abort, .. } = ask;
     let path = input.get("path").and_then(Value::as_str).unwrap_or(".");
     let glob = input
         .get("glob")
@@ -345,22 +375,34 @@ fn list(context: &Context, input: &Value) -> Result<Value, Fault> {
     } else {
         1
     };
+    let too_large = |text: String| {
+        let failure = Failure::new(ErrorClass::InvalidOutput, format!("`{path}`: {text}"));
+        Fault::done(failure.with_code("too_large"))
+    };
+    let recursive = depth > 1;
     let mut entries = Vec::new();
     let mut folders = vec![(start.to_path_buf(), PathBuf::new(), depth)];
     while let Some((folder, below, depth)) = folders.pop() {
-        for entry in entries_of(context, &folder).map_err(|refusal| refused(path, refusal))? {
+        let found = match entries_of(context, &folder, abort) {
+            // Gone, or something else by now: then it is not in the list.
+            Err(Refusal::Missing | Refusal::Wrong(_)) if !below.as_os_str().is_empty() => continue,
+            found => found.map_err(|refusal| refused(path, refusal))?,
+        };
+        for entry in found {
             let place = below.join(&entry.name);
-            if entry.kind == "folder" && depth > 1 {
+            if entry.kind == "folder" && recursive {
+                if depth == 1 {
+                    let text = format!("deeper than {LIST_DEPTH_MAX} folders; list a part of it");
+                    return Err(too_large(text));
+                }
                 folders.push((folder.join(&entry.name), place.clone(), depth - 1));
             }
             if glob.as_ref().is_some_and(|glob| !glob.is_match(&place)) {
                 continue;
             }
             if entries.len() == LIST_MAX {
-                let text = format!("`{path}`: more than {LIST_MAX} entries; narrow it by `glob`");
-                return Err(Fault::done(
-                    Failure::new(ErrorClass::InvalidOutput, text).with_code("too_large"),
-                ));
+                let text = format!("more than {LIST_MAX} entries; narrow it by `glob`");
+                return Err(too_large(text));
             }
             entries.push((place.to_string_lossy().into_owned(), entry));
         }
@@ -371,15 +413,19 @@ fn list(context: &Context, input: &Value) -> Result<Value, Fault> {
 }
 
 struct Entry {
-    name: String,
+    /// As the system has it: it need not be text.
+    name: OsString,
     kind: &'static str,
     bytes: u64,
 }
 
-fn entries_of(context: &Context, folder: &Path) -> Result<Vec<Entry>, Refusal> {
+fn entries_of(context: &Context, folder: &Path, abort: &Abort) -> Result<Vec<Entry>, Refusal> {
     let folder = context.jail.list(folder)?;
     let mut entries = Vec::new();
     for entry in Dir::read_from(&folder)? {
+        if abort.stopped().is_some() {
+            return Err(Refusal::Failed(std::io::Error::other("stopped")));
+        }
         let entry = entry?;
         let name = entry.file_name();
         if matches!(name.to_bytes(), b"." | b"..") {
@@ -401,7 +447,7 @@ fn entries_of(context: &Context, folder: &Path) -> Result<Vec<Entry>, Refusal> {
             0
         };
         entries.push(Entry {
-            name: name.to_string_lossy().into_owned(),
+            name: OsString::from_vec(name.to_bytes().to_vec()),
             kind,
             bytes,
         });

@@ -3,7 +3,7 @@
 use ravel_core::effect::{Effect, ErrorClass, Failure};
 use serde_json::{Map, Value, json};
 
-use super::{Call, Tool, flag_of, invalid, text_of};
+use super::{Call, Room, Tool, Written, flag_of, invalid, no_room, text_of};
 
 pub(super) static PARSE: Tool = Tool {
     name: "json.parse",
@@ -33,7 +33,10 @@ pub(super) static FORMAT: Tool = Tool {
     call: Call::Inline(|input| {
         let value = input.get("value").unwrap_or(&Value::Null);
         let text = if flag_of(input, "pretty", false) {
-            serde_json::to_string_pretty(value).map_err(|error| invalid(error.to_string()))?
+            let mut written = Written::default();
+            // Writing into memory fails for lack of room only.
+            serde_json::to_writer_pretty(&mut written, value).map_err(|_| no_room())?;
+            written.into_text()
         } else {
             value.to_string()
         };
@@ -102,10 +105,14 @@ pub(super) static DIFF: Tool = Tool {
     },
     example: r#"{"from": {"a": 1}, "to": {"a": 2, "b": 3}}"#,
     call: Call::Inline(|input| {
-        let mut changes = Vec::new();
+        let mut changes = Changes {
+            all: Vec::new(),
+            room: Room::new(),
+            path: String::new(),
+        };
         let side = |name: &str| input.get(name).unwrap_or(&Value::Null);
-        diff(side("from"), side("to"), "", &mut changes);
-        Ok(json!({ "equal": changes.is_empty(), "changes": changes }))
+        changes.diff(side("from"), side("to"))?;
+        Ok(json!({ "equal": changes.all.is_empty(), "changes": changes.all }))
     }),
 };
 
@@ -137,37 +144,76 @@ fn merge(base: &mut Value, patch: &Value) {
     }
 }
 
-fn diff(from: &Value, to: &Value, path: &str, changes: &mut Vec<Value>) {
-    match (from, to) {
-        (Value::Object(old), Value::Object(new)) => {
-            for (key, was) in old {
-                let place = format!("{path}/{}", escape(key));
-                match new.get(key) {
-                    Some(value) => diff(was, value, &place, changes),
-                    None => changes.push(json!({ "op": "remove", "path": place, "was": was })),
+/// A comparison under way.
+struct Changes {
+    all: Vec<Value>,
+    room: Room,
+    /// The pointer of what is compared now. One text for all: a long key is written once, not for each child.
+    path: String,
+}
+
+impl Changes {
+    fn push(
+        &mut self,
+        op: &str,
+        value: Option<&Value>,
+        was: Option<&Value>,
+    ) -> Result<(), Failure> {
+        self.room.take(self.path.len())?;
+        let mut change = Map::new();
+        change.insert("op".to_owned(), op.into());
+        change.insert("path".to_owned(), self.path.as_str().into());
+        for (name, side) in [("value", value), ("was", was)] {
+            change.extend(side.map(|side| (name.to_owned(), side.clone())));
+        }
+        self.all.push(change.into());
+        Ok(())
+    }
+
+    /// Does something one step further down.
+    fn below(
+        &mut self,
+        step: impl std::fmt::Display,
+        work: impl FnOnce(&mut Self) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        let length = self.path.len();
+        self.path.push_str(&format!("/{step}"));
+        let done = work(self);
+        self.path.truncate(length);
+        done
+    }
+
+    fn diff(&mut self, from: &Value, to: &Value) -> Result<(), Failure> {
+        match (from, to) {
+            (Value::Object(old), Value::Object(new)) => {
+                for (key, was) in old {
+                    self.below(escape(key), |changes| match new.get(key) {
+                        Some(value) => changes.diff(was, value),
+                        None => changes.push("remove", None, Some(was)),
+                    })?;
+                }
+                for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
+                    self.below(escape(key), |changes| {
+                        changes.push("add", Some(value), None)
+                    })?;
                 }
             }
-            for (key, value) in new.iter().filter(|(key, _)| !old.contains_key(*key)) {
-                changes.push(json!({ "op": "add", "path": format!("{path}/{}", escape(key)), "value": value }));
+            (Value::Array(old), Value::Array(new)) => {
+                for (at, (was, value)) in old.iter().zip(new).enumerate() {
+                    self.below(at, |changes| changes.diff(was, value))?;
+                }
+                // From the end, so that each index is still right when its turn comes.
+                for (at, was) in old.iter().enumerate().skip(new.len()).rev() {
+                    self.below(at, |changes| changes.push("remove", None, Some(was)))?;
+                }
+                for (at, value) in new.iter().enumerate().skip(old.len()) {
+                    self.below(at, |changes| changes.push("add", Some(value), None))?;
+                }
             }
+            (was, value) if was == value => {}
+            (was, value) => self.push("replace", Some(value), Some(was))?,
         }
-        (Value::Array(old), Value::Array(new)) => {
-            for (at, (was, value)) in old.iter().zip(new).enumerate() {
-                diff(was, value, &format!("{path}/{at}"), changes);
-            }
-            // From the end, so that each index is still right when its turn comes.
-            for (at, was) in old.iter().enumerate().skip(new.len()).rev() {
-                changes.push(json!({ "op": "remove", "path": format!("{path}/{at}"), "was": was }));
-            }
-            for (at, value) in new.iter().enumerate().skip(old.len()) {
-                changes
-                    .push(json!({ "op": "add", "path": format!("{path}/{at}"), "value": value }));
-            }
-        }
-        (was, value) if was == value => {}
-        (was, value) => {
-            changes.push(json!({ "op": "replace", "path": path, "value": value, "was": was }))
-        }
+        Ok(())
     }
 }
 
@@ -214,6 +260,19 @@ mod tests {
             call(&DIFF, &same),
             Ok(json!({ "equal": true, "changes": [] }))
         );
+    }
+
+    #[test]
+    fn hostile_values_end_in_an_answer() {
+        let deep = json!({ "text": "[".repeat(100_000) });
+        let failure = call(&PARSE, &deep).unwrap_err();
+        let text = "the text is not JSON: recursion limit exceeded at line 1 column 128";
+        assert_eq!(failure, invalid(text));
+        let many: Vec<u32> = (0..2000).collect();
+        let long = "k".repeat(100_000);
+        let below =
+            json!({ "from": { (long.as_str()): many }, "to": { (long.as_str()): vec![""; 2000] } });
+        assert_eq!(call(&DIFF, &below), Err(no_room()));
     }
 
     #[test]

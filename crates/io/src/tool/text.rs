@@ -5,10 +5,12 @@ use regex::{Captures, Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
 use super::json::object;
-use super::{Call, Tool, flag_of, invalid, number_of, text_of};
+use super::{Call, RESULT_BYTES_MAX, Room, Tool, flag_of, invalid, no_room, number_of, text_of};
 
 /// Largest compiled pattern, bytes.
 pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
+/// What a group of a match weighs besides its text, bytes.
+const VALUE_BYTES: usize = 64;
 /// Most matches that `text.match` gives.
 pub const MATCHES_MAX: u64 = 100_000;
 
@@ -31,7 +33,7 @@ pub(super) static SPLIT: Tool = Tool {
     example: r#"{"text": "a, b,c", "by": ",", "trim": true}"#,
     call: Call::Inline(|input| {
         let parts = text_of(input, "text").split(text_of(input, "by"));
-        Ok(json!({ "parts": parts_of(input, parts, true) }))
+        Ok(json!({ "parts": parts_of(input, parts, true)? }))
     }),
 };
 
@@ -53,7 +55,7 @@ pub(super) static LINES: Tool = Tool {
     example: r#"{"text": "a\n\nb\n"}"#,
     call: Call::Inline(|input| {
         let lines = text_of(input, "text").lines();
-        Ok(json!({ "lines": parts_of(input, lines, false) }))
+        Ok(json!({ "lines": parts_of(input, lines, false)? }))
     }),
 };
 
@@ -147,12 +149,14 @@ fn parts_of<'a>(
     input: &Value,
     parts: impl Iterator<Item = &'a str>,
     keep_empty: bool,
-) -> Vec<&'a str> {
+) -> Result<Vec<&'a str>, Failure> {
     let trim = flag_of(input, "trim", false);
     let keep_empty = flag_of(input, "keep_empty", keep_empty);
+    let mut room = Room::new();
     parts
         .map(|part| if trim { part.trim() } else { part })
         .filter(|part| keep_empty || !part.is_empty())
+        .map(|part| room.take(part.len()).map(|()| part))
         .collect()
 }
 
@@ -168,7 +172,7 @@ fn find(input: &Value) -> Result<Value, Failure> {
     let text = text_of(input, "text");
     let pattern = pattern(input, text_of(input, "pattern"))?;
     let max = usize::try_from(number_of(input, "max", MATCHES_MAX)).unwrap_or(usize::MAX);
-    let mut matches = Vec::new();
+    let (mut matches, mut room) = (Vec::new(), Room::new());
     let (mut byte, mut at) = (0, 0);
     for captures in pattern.captures_iter(text).take(max) {
         let Some(whole) = captures.get(0) else {
@@ -176,6 +180,9 @@ fn find(input: &Value) -> Result<Value, Failure> {
         };
         at += text[byte..whole.start()].chars().count();
         byte = whole.start();
+        let texts: usize = captures.iter().flatten().map(|group| group.len()).sum();
+        // Each group stands in `groups`, and may stand in `named`.
+        room.take(2 * texts.saturating_add(captures.len() * VALUE_BYTES))?;
         matches.push(found(&pattern, &captures, whole.as_str(), at));
     }
     Ok(json!({ "found": !matches.is_empty(), "matches": matches }))
@@ -200,18 +207,34 @@ fn replace(input: &Value) -> Result<Value, Failure> {
     );
     let regex = flag_of(input, "regex", false);
     if !regex && !flag_of(input, "ignore_case", false) {
-        return Ok(
-            json!({ "text": text.replace(find, with), "count": text.matches(find).count() }),
-        );
+        let count = text.matches(find).count();
+        let size = count
+            .saturating_mul(with.len())
+            .saturating_add(text.len() - count * find.len());
+        if size > RESULT_BYTES_MAX {
+            return Err(no_room());
+        }
+        return Ok(json!({ "text": text.replace(find, with), "count": count }));
     }
     let quoted = regex::escape(find);
     let pattern = pattern(input, if regex { find } else { &quoted })?;
-    let count = pattern.find_iter(text).count();
-    let new = if regex {
-        pattern.replace_all(text, with)
-    } else {
-        pattern.replace_all(text, regex::NoExpand(with))
-    };
+    let (mut new, mut rest, mut count) = (String::new(), 0, 0_u64);
+    for captures in pattern.captures_iter(text) {
+        let Some(whole) = captures.get(0) else {
+            continue;
+        };
+        new.push_str(&text[rest..whole.start()]);
+        if regex {
+            captures.expand(with, &mut new);
+        } else {
+            new.push_str(with);
+        }
+        (rest, count) = (whole.end(), count + 1);
+        if new.len() > RESULT_BYTES_MAX {
+            return Err(no_room());
+        }
+    }
+    new.push_str(&text[rest..]);
     Ok(json!({ "text": new, "count": count }))
 }
 
@@ -235,10 +258,11 @@ fn chunk(input: &Value) -> Result<Value, Failure> {
     };
     let units = starts.len();
     starts.push(text.len());
-    let mut chunks = Vec::new();
+    let (mut chunks, mut room) = (Vec::new(), Room::new());
     let mut from = 0;
     while from < units {
-        let to = (from + size).min(units);
+        let to = from.saturating_add(size).min(units);
+        room.take(starts[to] - starts[from])?;
         chunks.push(&text[starts[from]..starts[to]]);
         if to == units {
             break;
@@ -307,6 +331,33 @@ mod tests {
     fn plain_replacement_takes_signs_literally() {
         let input = json!({ "text": "a.b A.B", "find": "a.b", "with": "$1", "ignore_case": true });
         assert_eq!(replace(&input), Ok(json!({ "text": "$1 $1", "count": 2 })));
+    }
+
+    #[test]
+    fn a_result_that_would_take_the_engine_along_is_refused() {
+        let long = "a".repeat(100_000);
+        let once = json!({ "text": long, "find": "a", "with": long });
+        assert_eq!(replace(&once), Err(no_room()));
+        let pattern = json!({ "text": long, "find": "a", "with": long, "regex": true });
+        assert_eq!(replace(&pattern), Err(no_room()));
+        assert_eq!(
+            chunk(&json!({ "text": long, "size": 50_000, "overlap": 49_999 })),
+            Err(no_room())
+        );
+        let many = "()".repeat(2000) + "a";
+        let groups = json!({ "text": "a".repeat(300), "pattern": many });
+        assert_eq!(find(&groups), Err(no_room()));
+        let blanks = "\n".repeat(2_000_000);
+        let kept = json!({ "keep_empty": true });
+        assert_eq!(parts_of(&kept, blanks.lines(), false), Err(no_room()));
+    }
+
+    #[test]
+    fn a_pattern_that_would_grow_without_end_is_refused() {
+        let input = json!({ "text": "", "pattern": "(((a{1000}){1000}){1000})" });
+        let failure = find(&input).unwrap_err();
+        assert_eq!(failure.class, ravel_core::effect::ErrorClass::InvalidInput);
+        assert!(failure.message.starts_with("the pattern is not right: "));
     }
 
     #[test]

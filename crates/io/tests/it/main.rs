@@ -2,8 +2,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod common;
+mod escape;
 mod executor;
 mod file;
+mod hostile;
 mod http;
 mod run;
 mod sandbox;

@@ -2,7 +2,8 @@
 
 use ravel_core::effect::Failure;
 use reqwest::header::{
-    AUTHORIZATION, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHORIZATION,
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHORIZATION, TRANSFER_ENCODING,
 };
 use reqwest::{Client, Method, RequestBuilder, Url};
 use secrecy::ExposeSecret;
@@ -10,6 +11,10 @@ use serde_json::{Map, Value};
 
 use super::super::{Ask, Context, invalid, text_of};
 use crate::secret;
+
+/// Why a value cannot be a header's. The value itself may be a secret.
+const NOT_A_HEADER: &str = "the value holds a line break or another character that no header can have; \
+                            a secret from a file must be one line";
 
 /// The header that carries the step's key.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -54,11 +59,15 @@ impl Wanted {
         let given = input.get("headers").and_then(Value::as_object);
         for (name, value) in given.into_iter().flatten() {
             let header = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| invalid(format!("headers: `{name}` is not the name of a header")))?;
+                .map_err(|_| invalid(format!("headers: {name:?} is not the name of a header")))?;
+            if [CONTENT_LENGTH, TRANSFER_ENCODING].contains(&header) {
+                let text = format!("headers: `{name}` follows from the body and cannot be given");
+                return Err(invalid(text));
+            }
             let text = value.as_str().unwrap_or_default();
             let resolved = context.secrets.resolve(text)?;
             let mut value = HeaderValue::from_str(resolved.expose_secret())
-                .map_err(|_| invalid(format!("headers.{name}: this cannot stand in a header")))?;
+                .map_err(|_| invalid(format!("headers.{name}: {NOT_A_HEADER}")))?;
             if secret::has_mark(text) {
                 value.set_sensitive(true);
                 private.push(header.clone());

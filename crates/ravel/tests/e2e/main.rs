@@ -13,6 +13,7 @@ mod honest;
 mod inputs;
 mod lab;
 mod people;
+mod processes;
 mod slice;
 mod stop;
 mod trouble;

@@ -238,7 +238,7 @@ fn secrets(config: &Config) -> Vec<Finding> {
             Err(failure) => warn(
                 format!("secret {name}"),
                 &*failure.message,
-                "steps that use it will fail as `unauthorized`",
+                format!("steps that use it will fail as `{}`", failure.class),
             ),
         })
         .collect()

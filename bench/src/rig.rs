@@ -243,7 +243,7 @@ fn open(
     let config = Config {
         store,
         executor: Arc::new(Naps::new()),
-        clock: Arc::new(SystemClock),
+        clock: Arc::new(SystemClock::new()),
         graphs: Arc::clone(library) as _,
         limits: limits.clone(),
         serve,

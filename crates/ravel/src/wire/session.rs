@@ -77,7 +77,7 @@ impl Session {
         let engine = Engine::open(ravel_engine::Config {
             store: shelf.store.clone(),
             executor: Arc::new(executor),
-            clock: Arc::new(SystemClock),
+            clock: Arc::new(SystemClock::new()),
             graphs: shelf.graphs.clone(),
             limits: engine_limits(config)?,
             serve: false,

@@ -1,6 +1,9 @@
 //! The cases: one row each.
 
 use std::collections::VecDeque;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -12,7 +15,7 @@ use serde_json::json;
 use crate::flows;
 use crate::machine;
 use crate::measure::{Row, Watch, rss_bytes};
-use crate::rig::{Flow, Kind, Rig};
+use crate::rig::{Flow, Kind, Rig, data_dir};
 
 /// One measurement.
 pub(crate) struct Case {
@@ -107,6 +110,16 @@ pub(crate) const CASES: &[Case] = &[
         name: "sleep_200x50",
         what: "200 steps of 50 ms side by side",
         run: sleepers,
+    },
+    Case {
+        name: "recover_1000",
+        what: "1,000 runs go on after their process was killed",
+        run: recover,
+    },
+    Case {
+        name: "replay_100000",
+        what: "a run of 100,000 steps is read and folded again",
+        run: replay,
     },
     Case {
         name: "parked_100000",
@@ -312,7 +325,7 @@ fn many_runs(case: &Case, kind: Kind, once: bool) -> Result<Row, String> {
 fn once_in_a_row(case: &Case) -> Result<Row, String> {
     let rig = Rig::new(Kind::Sqlite)?;
     let flow = rig.flow(&flows::tool_chain(2_000, "once"))?;
-    let before = machine::records_per_s(rig.dir.path(), 1)?;
+    let before = machine::records_per_s(&rig.dir, 1)?;
     let watch = Watch::start();
     let run = rig
         .engine
@@ -320,7 +333,7 @@ fn once_in_a_row(case: &Case) -> Result<Row, String> {
         .map_err(text)?;
     rig.engine.wait(&run).map_err(text)?;
     let row = finish(named(watch.row(2_000), case), &rig)?;
-    let after = machine::records_per_s(rig.dir.path(), 1)?;
+    let after = machine::records_per_s(&rig.dir, 1)?;
     let ours = row.commits.unwrap_or(0) as f64 / (row.wall_ms / 1e3);
     Ok(row.at_least_share(
         "commits one by one",
@@ -334,11 +347,11 @@ fn once_runs(case: &Case) -> Result<Row, String> {
     let rig = Rig::new(Kind::Sqlite)?;
     let flow = rig.flow(flows::ONE)?;
     run_all(&rig, &flow, 640, 64)?;
-    let before = machine::records_per_s(rig.dir.path(), 64)?;
+    let before = machine::records_per_s(&rig.dir, 64)?;
     let watch = Watch::start();
     run_all(&rig, &flow, 2_000, 64)?;
     let row = finish(named(watch.row(2_000), case), &rig)?;
-    let after = machine::records_per_s(rig.dir.path(), 64)?;
+    let after = machine::records_per_s(&rig.dir, 64)?;
     // Each step writes two records: its start and its end.
     let ours = 2.0 * row.steps_per_s;
     Ok(row.at_least_share(
@@ -352,7 +365,7 @@ fn once_runs(case: &Case) -> Result<Row, String> {
 fn once_fan(case: &Case) -> Result<Row, String> {
     let rig = Rig::new(Kind::Sqlite)?;
     let flow = rig.flow(&flows::fan_tools("once", 64))?;
-    let before = machine::records_per_s(rig.dir.path(), 64)?;
+    let before = machine::records_per_s(&rig.dir, 64)?;
     let items: Vec<u32> = (0..2_000).collect();
     let watch = Watch::start();
     let run = rig
@@ -361,7 +374,7 @@ fn once_fan(case: &Case) -> Result<Row, String> {
         .map_err(text)?;
     rig.engine.wait(&run).map_err(text)?;
     let row = finish(named(watch.row(2_001), case), &rig)?;
-    let after = machine::records_per_s(rig.dir.path(), 64)?;
+    let after = machine::records_per_s(&rig.dir, 64)?;
     let ours = row.steps_per_s;
     Ok(row.at_least_share(
         "records 64 to a commit",
@@ -391,6 +404,77 @@ fn sleepers(case: &Case) -> Result<Row, String> {
     }
     let wall = row.wall_ms;
     Ok(row.at_most("60 ms", wall, 60.0))
+}
+
+/// Runs that are live when their process is killed.
+const PREY: usize = 1_000;
+
+/// The process that is to be killed: starts runs in a directory, says so, and waits for its end.
+pub(crate) fn prey(dir: &Path, out: &mut dyn Write) -> Result<(), String> {
+    let rig = Rig::within(dir)?;
+    let flow = rig.flow(flows::LONG)?;
+    let begun: Vec<_> = (0..PREY)
+        .map(|_| rig.engine.begin(rig.request(&flow, json!({}))))
+        .collect();
+    for run in begun {
+        run.wait().map_err(text)?;
+    }
+    rig.starts.wait_for(PREY);
+    writeln!(out, "ready")
+        .and_then(|()| out.flush())
+        .map_err(text)?;
+    loop {
+        std::thread::park();
+    }
+}
+
+fn recover(case: &Case) -> Result<Row, String> {
+    let dir = tempfile::tempdir_in(data_dir()).map_err(text)?;
+    let program = std::env::current_exe().map_err(text)?;
+    let mut child = Command::new(program)
+        .arg("--prey")
+        .arg(dir.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(text)?;
+    let mut ready = [0; 1];
+    let out = child.stdout.as_mut().ok_or("the child has no output")?;
+    let read = std::io::Read::read(out, &mut ready).map_err(text)?;
+    child.kill().map_err(text)?;
+    child.wait().map_err(text)?;
+    if read == 0 {
+        return Err("the process that was to be killed ended by itself".to_owned());
+    }
+
+    let watch = Watch::start();
+    let began = Instant::now();
+    let rig = Rig::on(dir, &[flows::LONG])?;
+    rig.starts.wait_for(1);
+    let first = began.elapsed().as_secs_f64();
+    rig.starts.wait_for(PREY);
+    let all = began.elapsed().as_secs_f64();
+    let row = finish(named(watch.row(PREY as u64), case), &rig)?.with("all go on after s", all);
+    Ok(row.at_most("first step within 1 s", first, 1.0))
+}
+
+fn replay(case: &Case) -> Result<Row, String> {
+    const STEPS: u64 = 100_000;
+    let rig = Rig::new(Kind::Sqlite)?;
+    let flow = rig.flow(&flows::wide(STEPS))?;
+    let live = Watch::start();
+    let run = rig
+        .engine
+        .start(rig.request(&flow, json!({})))
+        .map_err(text)?;
+    rig.engine.wait(&run).map_err(text)?;
+    let live = live.row(STEPS);
+    let watch = Watch::start();
+    let folded = rig.fold(&run)?;
+    let row = finish(named(watch.row(STEPS), case), &rig)?;
+    if !folded.is_final() {
+        return Err("the folded run is not over".to_owned());
+    }
+    Ok(row.with("CPU µs a step of the run itself", live.cpu_us_per_step))
 }
 
 fn parked(case: &Case) -> Result<Row, String> {

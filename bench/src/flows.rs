@@ -126,6 +126,25 @@ steps:
 output: '{{ ask.ok }}'
 ";
 
+/// One list of so many set steps.
+pub(crate) fn wide(items: u64) -> String {
+    format!(
+        "
+ravel: 1
+name: wide
+steps:
+  all:
+    for_each: range({items})
+    as: item
+    steps:
+      n: {{ set: '{{{{ item }}}}' }}
+"
+    )
+}
+
+/// A step that takes longer than the case.
+pub(crate) const LONG: &str = "ravel: 1\nname: long\nsteps:\n  look: { set: { n: 1 } }\n  nap: { after: look, tool: bench.sleep, with: { ms: 600000 }, effect: read }\n";
+
 /// A wide `for_each` of sleeping reads.
 pub(crate) fn sleepers(width: usize, ms: u64) -> String {
     format!(

@@ -17,6 +17,7 @@ mod rig;
 mod table;
 
 use std::io::Write as _;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use cases::{CASES, Case};
@@ -31,6 +32,8 @@ struct Options {
     list: bool,
     /// Run this one case in this process and print its row.
     one: Option<String>,
+    /// Be the process that a case kills, in this directory.
+    prey: Option<PathBuf>,
     filters: Vec<String>,
 }
 
@@ -39,6 +42,7 @@ fn options() -> Options {
         json: false,
         list: false,
         one: None,
+        prey: None,
         filters: Vec::new(),
     };
     let mut args = std::env::args().skip(1);
@@ -47,6 +51,7 @@ fn options() -> Options {
             "--json" => options.json = true,
             "--list" => options.list = true,
             "--one" => options.one = args.next(),
+            "--prey" => options.prey = args.next().map(PathBuf::from),
             _ => options.filters.push(arg),
         }
     }
@@ -56,7 +61,9 @@ fn options() -> Options {
 fn main() -> ExitCode {
     let options = options();
     let mut out = std::io::stdout().lock();
-    let result = if let Some(name) = &options.one {
+    let result = if let Some(dir) = &options.prey {
+        cases::prey(dir, &mut out)
+    } else if let Some(name) = &options.one {
         run_here(name, &mut out)
     } else if options.list {
         CASES.iter().try_for_each(|case| {

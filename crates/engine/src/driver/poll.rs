@@ -200,7 +200,7 @@ impl Driver {
             .shard
             .room()
             .min(Limits::count(self.config.limits.adopt_runs));
-        let mut found = false;
+        let mut found = 0;
         if room > 0 {
             for run in self
                 .config
@@ -212,11 +212,15 @@ impl Driver {
                     && self.shard.room() > 0
                 {
                     self.step(now, In::Resume { ticket: None, run });
-                    found = true;
+                    found += 1;
                 }
             }
         }
+        if found > 0 && found >= room {
+            // There may be more: the next look goes on.
+            self.poll.adopted = None;
+        }
         self.poll.next_wake = self.config.store.next_wake()?;
-        Ok(found)
+        Ok(found > 0)
     }
 }

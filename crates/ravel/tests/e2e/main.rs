@@ -12,6 +12,7 @@ mod help;
 mod honest;
 mod inputs;
 mod lab;
+mod migrate;
 mod people;
 mod processes;
 mod slice;

@@ -7,6 +7,7 @@ mod fork;
 mod gc;
 mod list;
 mod log;
+mod migrate;
 mod resume;
 mod show;
 mod why;
@@ -49,6 +50,7 @@ enum Command {
     Resume(resume::Resume),
     Retry(fork::Retry),
     Fork(fork::Fork),
+    Migrate(migrate::Migrate),
     Diff(diff::Diff),
     Export(export::Export),
     Gc(gc::Gc),
@@ -66,6 +68,7 @@ impl Runs {
             Some(Command::Resume(command)) => command.run(context),
             Some(Command::Retry(command)) => command.run(context),
             Some(Command::Fork(command)) => command.run(context),
+            Some(Command::Migrate(command)) => command.run(context),
             Some(Command::Diff(command)) => command.run(context),
             Some(Command::Export(command)) => command.run(context),
             Some(Command::Gc(command)) => command.run(context),

@@ -468,7 +468,7 @@ pub struct ProcessLimits {
     pub cpu_seconds: u64,
     /// Address space, bytes.
     pub memory_bytes: u64,
-    /// Most bytes kept of stdout and of stderr, each.
+    /// Most bytes of stdout, beyond which the step fails, and most that are kept of stderr.
     pub output_bytes: u64,
     /// Largest file it may write, bytes.
     pub file_bytes: u64,

@@ -204,7 +204,7 @@ table! {
     &[
         key("cpu", Takes::Duration, "CPU time.", "1m"),
         key("memory", Takes::Bytes, "Address space.", "1GiB"),
-        key("output", Takes::Bytes, "Most that is kept of stdout and of stderr, each.", "1MiB"),
+        key("output", Takes::Bytes, "Most that stdout may hold, and that is kept of stderr.", "1MiB"),
         key("file", Takes::Bytes, "The largest file it may write.", "100MiB"),
     ]
 }

@@ -171,6 +171,9 @@ struct View {
     starts: VecDeque<usize>,
     /// False while the view reads the same as the text: then the text's own state is also the view's.
     apart: bool,
+    /// What one layer gives to the next. Empty between two bytes; kept so that no byte needs room of its own.
+    units: Vec<Unit>,
+    read: Vec<Unit>,
 }
 
 impl View {
@@ -180,13 +183,17 @@ impl View {
             state: finder.start,
             starts: VecDeque::new(),
             apart: false,
+            units: Vec::new(),
+            read: Vec::new(),
         }
     }
 
-    fn begins_at(&self, byte: u8) -> bool {
-        self.readers
-            .iter()
-            .any(|reader| reader.spelling().begins_at(byte))
+    /// True when it may read this byte otherwise than the text. `idle`: no form has begun.
+    fn parts_at(&self, byte: u8, idle: bool) -> bool {
+        let layers = self.readers.iter().map(Reader::spelling);
+        // A break is left out of a word; where none has begun, it is a break.
+        let counts = |layer: &Spelling| !(idle && *layer == Spelling::Wrapped);
+        layers.filter(counts).any(|layer| layer.begins_at(byte))
     }
 
     /// Goes its own way, from where the text is.
@@ -198,15 +205,21 @@ impl View {
     }
 
     /// Takes what the readers from this one on make of these bytes.
-    fn push(&mut self, finder: &Finder, from: usize, mut units: Vec<Unit>, found: &mut Vec<Span>) {
+    fn push(
+        &mut self,
+        finder: &Finder,
+        from: usize,
+        units: impl IntoIterator<Item = Unit>,
+        found: &mut Vec<Span>,
+    ) {
+        self.units.extend(units);
         for reader in &mut self.readers[from..] {
-            let mut read = Vec::with_capacity(units.len());
-            for unit in units {
-                reader.push(unit, &mut read);
+            for unit in self.units.drain(..) {
+                reader.push(unit, &mut self.read);
             }
-            units = read;
+            std::mem::swap(&mut self.units, &mut self.read);
         }
-        for unit in units {
+        for unit in self.units.drain(..) {
             self.state = finder.step(self.state, unit.byte);
             self.starts.push_back(unit.start);
             let over = self.starts.len() - finder.depth(self.state);
@@ -265,44 +278,51 @@ impl Scanner {
     }
 
     fn push(&mut self, finder: &Finder, bytes: &[u8], found: &mut Vec<Span>) {
-        let mut apart = self.views.iter().any(|view| view.apart);
+        let mut apart = self.apart();
         for byte in bytes.iter().copied() {
             if apart || self.state != finder.start || finder.notable[usize::from(byte)] {
-                apart = self.take(finder, byte, found);
+                let before = self.state;
+                self.take(finder, byte, found);
+                if apart || finder.spelling[usize::from(byte)] {
+                    self.look(finder, byte, before, found);
+                    apart = self.apart();
+                }
             }
             self.at += 1;
         }
     }
 
-    /// Takes a byte; true when a view reads otherwise than the text.
-    fn take(&mut self, finder: &Finder, byte: u8, found: &mut Vec<Span>) -> bool {
-        let before = self.state;
-        let (start, end) = (self.at, self.at + 1);
-        self.state = finder.step(before, byte);
+    fn apart(&self) -> bool {
+        self.views.iter().any(|view| view.apart)
+    }
+
+    /// Takes a byte as it is.
+    fn take(&mut self, finder: &Finder, byte: u8, found: &mut Vec<Span>) {
+        self.state = finder.step(self.state, byte);
         if let Some((length, form)) = finder.ended(self.state) {
-            found.push(Span {
-                start: end - length,
-                end,
-                form,
-            });
+            let end = self.at + 1;
+            let start = end - length;
+            found.push(Span { start, end, form });
         }
-        if finder.spelling[usize::from(byte)] && self.views.is_empty() {
+    }
+
+    /// Takes it in all views that read, or may read, otherwise than the text, which was in this state before it.
+    fn look(&mut self, finder: &Finder, byte: u8, before: StateID, found: &mut Vec<Span>) {
+        let (start, end) = (self.at, self.at + 1);
+        if self.views.is_empty() {
             self.views
                 .extend(VIEWS.iter().map(|layers| View::new(finder, layers)));
         }
-        let mut apart = false;
         for view in &mut self.views {
             if !view.apart {
-                if !view.begins_at(byte) {
+                if !view.parts_at(byte, before == finder.start) {
                     continue;
                 }
                 view.part(finder, before, start);
             }
-            view.push(finder, 0, vec![Unit { byte, start, end }], found);
+            view.push(finder, 0, [Unit { byte, start, end }], found);
             view.apart = !view.agrees(finder, self.state, end);
-            apart |= view.apart;
         }
-        apart
     }
 
     fn finish(&mut self, finder: &Finder, found: &mut Vec<Span>) {

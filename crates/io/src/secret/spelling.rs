@@ -243,8 +243,9 @@ fn named(rest: &[u8]) -> Reading {
 #[derive(Clone, Debug)]
 pub(super) struct Reader {
     spelling: Spelling,
-    /// What is not decided yet.
+    /// What is not decided yet, and its bytes.
     pending: Vec<Unit>,
+    bytes: Vec<u8>,
     wrapped: bool,
 }
 
@@ -253,6 +254,7 @@ impl Reader {
         Self {
             spelling,
             pending: Vec::new(),
+            bytes: Vec::new(),
             wrapped: false,
         }
     }
@@ -279,9 +281,9 @@ impl Reader {
             return;
         }
         self.pending.push(unit);
+        self.bytes.push(unit.byte);
         while let Some(first) = self.pending.first().copied() {
-            let bytes: Vec<u8> = self.pending.iter().map(|unit| unit.byte).collect();
-            let used = match self.spelling.read(&bytes, self.wrapped) {
+            let used = match self.spelling.read(&self.bytes, self.wrapped) {
                 Reading::Unfinished => return,
                 Reading::Itself => {
                     out.push(first);
@@ -312,12 +314,14 @@ impl Reader {
                 }
             };
             self.pending.drain(..used);
+            self.bytes.drain(..used);
         }
     }
 
     /// Gives what never was decided, as it stands.
     pub(super) fn finish(&mut self) -> Vec<Unit> {
         self.wrapped = false;
+        self.bytes.clear();
         std::mem::take(&mut self.pending)
     }
 }

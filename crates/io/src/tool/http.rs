@@ -221,17 +221,58 @@ fn redirect(wanted: &Wanted, response: &reqwest::Response) -> Option<Result<Url,
         .get(reqwest::header::LOCATION)?
         .to_str()
         .ok()?;
+    Some(next(&wanted.url, place))
+}
+
+/// The address that a redirect names, when it may be gone to.
+fn next(from: &Url, place: &str) -> Result<Url, Failure> {
     let refuse = |text: String| {
         Err(Failure::new(ErrorClass::PolicyDenied, text).with_code("redirect_refused"))
     };
-    Some(match wanted.url.join(place) {
+    match from.join(place) {
         Ok(next) if !matches!(next.scheme(), "http" | "https") => {
             refuse(format!("a redirect to {} is not followed", next.scheme()))
         }
-        Ok(next) if wanted.url.scheme() == "https" && next.scheme() == "http" => {
+        Ok(next) if from.scheme() == "https" && next.scheme() == "http" => {
             refuse("a redirect from https to http is not followed".to_owned())
         }
         Ok(next) => Ok(next),
         Err(error) => refuse(format!("the redirect's address is not valid: {error}")),
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_redirect_never_leaves_the_web_and_never_gives_up_encryption() {
+        let from = Url::parse("https://a.example/x/y").unwrap();
+        let refused = |text: &str| {
+            Err(Failure::new(ErrorClass::PolicyDenied, text).with_code("redirect_refused"))
+        };
+        for (place, wanted) in [
+            ("z", Ok("https://a.example/x/z")),
+            ("//b.example/", Ok("https://b.example/")),
+            (
+                "http://a.example/",
+                Err("a redirect from https to http is not followed"),
+            ),
+            (
+                "file:///etc/passwd",
+                Err("a redirect to file is not followed"),
+            ),
+            (
+                "FILE:/etc/passwd",
+                Err("a redirect to file is not followed"),
+            ),
+            (
+                "gopher://a.example/",
+                Err("a redirect to gopher is not followed"),
+            ),
+        ] {
+            let wanted = wanted.map_or_else(refused, |url| Ok(Url::parse(url).unwrap()));
+            assert_eq!(next(&from, place), wanted, "{place}");
+        }
+    }
 }

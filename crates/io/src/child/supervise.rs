@@ -182,10 +182,20 @@ fn empty() {
         match wait(WaitOptions::NOHANG) {
             Ok(Some(_)) => {}
             Ok(None) => {
+                let own = proc::stat(me).map_or(me, |stat| stat.group);
                 for stat in proc::all().unwrap_or_default() {
-                    if stat.parent == me {
-                        proc::kill(stat.identity);
+                    if stat.parent != me {
+                        continue;
                     }
+                    // The whole group at once: a process that forks and dies all the time is met in any of its lives.
+                    // Its number is not given away while the child is not reaped.
+                    match Pid::from_raw(stat.group) {
+                        Some(group) if stat.group != own => {
+                            let _ = kill_process_group(group, Signal::KILL);
+                        }
+                        Some(_) | None => {}
+                    }
+                    proc::kill(stat.identity);
                 }
                 // Each child is dying, so this returns; children of the dead become ours and are met in the next round.
                 let _ = wait(WaitOptions::empty());

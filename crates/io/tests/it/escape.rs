@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use ravel_core::effect::{ErrorClass, Fate};
 use ravel_core::event::{Attempt, Stop};
-use ravel_core::port::{Executor, Job, Request, RunRequest};
+use ravel_core::port::{Executor, Job, Request, RunCommand, RunRequest};
 use ravel_io::LocalExecutor;
 
-use crate::common::{Bench, Log, alive, config, job, shell, wait_until};
+use crate::common::{Bench, Log, alive, config, job, request, shell, wait_until};
 
 /// Processes that the program starts, itself included.
 const PROCESSES: usize = 3;
@@ -83,6 +83,45 @@ fn nothing_survives_the_end_of_its_program_however_it_ends() {
         assert_eq!(read(&pids).len(), PROCESSES);
         assert_eq!(living(&pids), Vec::<String>::new(), "{end}");
     }
+}
+
+/// A process that is another one each time somebody looks: it forks and ends, for ever.
+const HOPPER: &str = "import os, signal\n\
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n\
+    if os.fork(): print('begun', flush=True); signal.pause()\n\
+    os.setsid()\n\
+    while True:\n\
+    \x20   if os.fork(): os._exit(0)\n";
+
+/// Processes that were started with this program, as often as one may slip through between two looks.
+fn hoppers() -> usize {
+    const LOOKS: usize = 20;
+    let is_one = |entry: std::fs::DirEntry| {
+        let env = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+        String::from_utf8_lossy(&env).contains("RAVEL_TEST_HOPPER=1")
+    };
+    let look = || std::fs::read_dir("/proc").unwrap().flatten().map(is_one);
+    (0..LOOKS)
+        .map(|_| look().filter(|found| *found).count())
+        .sum()
+}
+
+#[test]
+fn a_process_that_is_another_one_all_the_time_is_caught() {
+    let bench = Bench::new();
+    let log = Arc::new(Log::default());
+    let mut request = request(RunCommand::Python(HOPPER.into()));
+    request.env = vec![("RAVEL_TEST_HOPPER".into(), "1".into())];
+    bench
+        .executor
+        .start(job(Request::Run(request)), log.clone());
+    log.wait_for_lines(1);
+    assert!(hoppers() > 0);
+    bench
+        .executor
+        .abort("r1", Attempt { node: 3, number: 1 }, Stop::Cancelled);
+    assert_eq!(log.wait_for_ends(1).remove(0).1.fate, Fate::Unknown);
+    assert_eq!(hoppers(), 0);
 }
 
 #[test]

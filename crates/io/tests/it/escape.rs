@@ -93,12 +93,12 @@ const HOPPER: &str = "import os, signal\n\
     while True:\n\
     \x20   if os.fork(): os._exit(0)\n";
 
-/// Processes that were started with this program, as often as one may slip through between two looks.
-fn hoppers() -> usize {
+/// Processes that have this mark in their environment, looked for as often as one may slip through between two looks.
+fn hoppers(mark: &str) -> usize {
     const LOOKS: usize = 20;
     let is_one = |entry: std::fs::DirEntry| {
         let env = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        String::from_utf8_lossy(&env).contains("RAVEL_TEST_HOPPER=1")
+        String::from_utf8_lossy(&env).contains(mark)
     };
     let look = || std::fs::read_dir("/proc").unwrap().flatten().map(is_one);
     (0..LOOKS)
@@ -111,17 +111,18 @@ fn a_process_that_is_another_one_all_the_time_is_caught() {
     let bench = Bench::new();
     let log = Arc::new(Log::default());
     let mut request = request(RunCommand::Python(HOPPER.into()));
-    request.env = vec![("RAVEL_TEST_HOPPER".into(), "1".into())];
+    let mark = bench.dir.path().join("hopper").display().to_string();
+    request.env = vec![("HOPPER".into(), mark.as_str().into())];
     bench
         .executor
         .start(job(Request::Run(request)), log.clone());
     log.wait_for_lines(1);
-    assert!(hoppers() > 0);
+    assert!(hoppers(&mark) > 0);
     bench
         .executor
         .abort("r1", Attempt { node: 3, number: 1 }, Stop::Cancelled);
     assert_eq!(log.wait_for_ends(1).remove(0).1.fate, Fate::Unknown);
-    assert_eq!(hoppers(), 0);
+    assert_eq!(hoppers(&mark), 0);
 }
 
 #[test]

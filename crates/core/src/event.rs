@@ -4,9 +4,15 @@
 //! decisions **and values**: folding them evaluates no expression and asks no policy, so an old log replays under a
 //! newer engine. Events of one input form a [`Turn`], which is atomic everywhere.
 
+mod command;
+mod wait;
+
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+pub use command::Command;
+pub use wait::Wait;
 
 use crate::effect::{Effect, Failure, Fate, Millis, Outcome, Usage};
 use crate::value::Val;
@@ -173,7 +179,8 @@ pub enum Event {
         node: Node,
         /// Its path.
         path: Arc<str>,
-        /// What its kind needs to open: items, carry, the chosen case, a flow's input. Null for a plain body.
+        /// What its kind needs to open: items, carry, the chosen case, a flow's input. Absent for a plain body, and
+        /// for a `for_each` whose producer is still at work.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         with: Option<Datum>,
         /// `for_each`: the items' keys when they have any.
@@ -183,7 +190,7 @@ pub enum Event {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         case: Option<u32>,
     },
-    /// Streamed items arrived for a `for_each` over a stream.
+    /// An attempt streamed items of a field of the value that it is making.
     Streamed {
         /// The producer.
         node: Node,
@@ -191,6 +198,30 @@ pub enum Event {
         field: Arc<str>,
         /// The items, in order.
         items: Vec<Val>,
+    },
+    /// A `for_each` takes what its producer has streamed so far: provisional items, activated ahead.
+    ItemsTaken {
+        /// The `for_each`.
+        node: Node,
+        /// Which items it activates, by index. At the others it has the same items already.
+        at: Vec<u32>,
+        /// Keys of these items when they have any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keys: Option<Vec<Arc<str>>>,
+    },
+    /// The producer of a stream succeeded: the items of its value are the ones that count. Activations of the same
+    /// items go on, the others are stale.
+    StreamEnded {
+        /// The `for_each`.
+        node: Node,
+        /// All items.
+        with: Datum,
+        /// Which items it activates now, by index: new ones, and in place of stale ones.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        at: Vec<u32>,
+        /// Keys of these items when they have any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        keys: Option<Vec<Arc<str>>>,
     },
     /// A `repeat` goes on to its next round.
     RoundStarted {
@@ -550,37 +581,6 @@ pub enum Input {
     },
 }
 
-/// What to do. A command is carried out after the turn it came with (and, where it must, after the disk).
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
-    /// Take all these permits at once, then say `Granted` (or `Denied`). Permits are given back when the attempt
-    /// has finished.
-    Acquire {
-        /// For whom.
-        attempt: Attempt,
-        /// `(key, max)` of each.
-        permits: Vec<(Arc<str>, u32)>,
-        /// Higher first.
-        priority: i32,
-    },
-    /// The wish for permits is gone.
-    Release {
-        /// Whose.
-        attempt: Attempt,
-    },
-    /// Carry out an attempt. Waits for the disk when `job.effect.must_be_durable()`.
-    Start(Box<crate::port::Job>),
-    /// Stop an attempt; its `Finished` is still expected.
-    Abort {
-        /// Which.
-        attempt: Attempt,
-        /// Why.
-        why: Stop,
-    },
-    /// Send `Tick` at this time or later. Replaces the run's earlier wake-up; `None` = none needed.
-    WakeAt(Option<Millis>),
-}
-
 /// Why the machine refused an input: nothing was recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reject {
@@ -588,63 +588,4 @@ pub struct Reject {
     pub code: &'static str,
     /// One sentence.
     pub message: String,
-}
-
-/// What a live run waits for. Every live run has at least one; each ends in a clock, a person, or an executor with
-/// a timeout.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "on", rename_all = "snake_case")]
-pub enum Wait {
-    /// An attempt that is under way.
-    Attempt {
-        /// The step's path.
-        path: Arc<str>,
-        /// Which attempt.
-        number: u32,
-        /// When the engine stops it.
-        until: Millis,
-    },
-    /// Permits held by other attempts.
-    Permit {
-        /// The step's path.
-        path: Arc<str>,
-        /// The keys.
-        keys: Vec<Arc<str>>,
-    },
-    /// Budget reserved by other attempts of the run.
-    Budget {
-        /// The step's path.
-        path: Arc<str>,
-    },
-    /// A person.
-    Person {
-        /// The step's path.
-        path: Arc<str>,
-        /// The question's id.
-        question: Arc<str>,
-        /// The text.
-        ask: Arc<str>,
-        /// What it is about.
-        topic: Topic,
-        /// When it ends without an answer.
-        until: Option<Millis>,
-    },
-    /// A clock.
-    Time {
-        /// The step's path.
-        path: Arc<str>,
-        /// When.
-        until: Millis,
-        /// `wait`, `retry`, `deadline`.
-        why: &'static str,
-    },
-    /// A message.
-    Signal {
-        /// The step's path.
-        path: Arc<str>,
-        /// The inbox.
-        name: Arc<str>,
-        /// When it ends without a message.
-        until: Option<Millis>,
-    },
 }

@@ -566,8 +566,10 @@ pub enum Items {
     Stream {
         /// Position of the producing sibling in the body.
         producer: u32,
-        /// The field of its value that is the list.
+        /// The field of its value: a list, or text, whose items are its lines.
         field: Arc<str>,
+        /// True when items are taken while the producer is still at work: nothing else in the step waits for it.
+        ahead: bool,
     },
 }
 

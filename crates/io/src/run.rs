@@ -36,7 +36,7 @@ use crate::files::{Files, Unpack};
 use crate::live::Live;
 use crate::sandbox::Confinement;
 use crate::secret::{self, Secrets};
-use capture::Kept;
+use capture::{Kept, Taking};
 use dirs::Places;
 
 pub use collect::FAILURE_TAIL_BYTES_MAX;
@@ -49,6 +49,8 @@ pub const GRACE_MS: u64 = 2_000;
 pub const END_MS_MAX: u64 = 10_000;
 /// How long output is waited for after the end of the last process that could write it, ms.
 pub const DRAIN_MS_MAX: u64 = 2_000;
+/// The field whose items, its lines, are given on as they are printed.
+const STREAMED_FIELD: &str = "stdout";
 /// Least memory of a process, bytes: below it nothing starts.
 pub const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
@@ -143,7 +145,13 @@ impl Runner {
         if let Some(why) = abort.stopped() {
             return Outcome::not_done(stopped(why));
         }
-        let end = match self.supervise(&prepared.order, request, abort, live).await {
+        let taking = Taking {
+            secrets: &self.secrets,
+            live,
+            bytes_max: request.limits.output_bytes,
+            lines: takes_lines(job),
+        };
+        let end = match self.supervise(&prepared.order, taking, abort).await {
             Ok(end) => end,
             Err(error) => {
                 let text = format!(
@@ -246,6 +254,10 @@ impl Runner {
             env.push((key.to_owned(), value));
         };
         put("TMPDIR", temporary.display().to_string());
+        if takes_lines(job).is_some() {
+            // Lines come when they are printed, not when a buffer is full.
+            put("PYTHONUNBUFFERED", "1".to_owned());
+        }
         for (key, value) in &request.env {
             if key.is_empty() || key.contains(['=', '\0']) || value.contains('\0') {
                 let text = format!("`env` has an entry that no process can have: {key:?}");
@@ -268,9 +280,8 @@ impl Runner {
     async fn supervise(
         &self,
         order: &Order,
-        request: &RunRequest,
+        taking: Taking<'_>,
         abort: &Abort,
-        live: &Live,
     ) -> std::io::Result<End> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
@@ -294,13 +305,12 @@ impl Runner {
             let _ = helper.kill().await;
             return Ok(End::Lost(false));
         };
-        let most = request.limits.output_bytes;
-        let reads = async {
-            tokio::join!(
-                capture::read(out, &self.secrets, live, most),
-                capture::read(err, &self.secrets, live, most)
-            )
+        let no_lines = Taking {
+            lines: None,
+            ..taking
         };
+        let reads =
+            async { tokio::join!(capture::read(out, taking), capture::read(err, no_lines)) };
         tokio::pin!(reads);
         let follow = follow(
             socket,
@@ -403,6 +413,12 @@ fn unprepared(what: &str, error: &dyn std::fmt::Display) -> Failure {
         ErrorClass::Internal,
         format!("cannot prepare {what}: {error}"),
     )
+}
+
+/// The field whose lines somebody takes.
+fn takes_lines(job: &Job) -> Option<&str> {
+    let field = job.stream.as_deref();
+    field.filter(|field| *field == STREAMED_FIELD)
 }
 
 /// What can be known to be wrong before anything is touched.

@@ -242,6 +242,7 @@ impl State {
                 } else {
                     *step
                 };
+            self.keep_back(child);
             children.push(child);
         }
         for (_, removed) in kids.iter().filter(|(_, kid)| !children.contains(kid)) {
@@ -255,7 +256,7 @@ impl State {
             .iter()
             .filter(|child| self.settled(**child).is_none())
             .count() as u32;
-        self.extra(owner).edited_kids.clone_from(&children);
+        self.extra(owner).listed_kids.clone_from(&children);
         for child in children {
             self.recount(owner, child);
         }

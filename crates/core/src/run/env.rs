@@ -241,8 +241,12 @@ impl<'s> Env<'s> {
             return None;
         };
         let parent = self.state.node(activation.parent).extra.as_deref();
-        let key = parent.and_then(|extra| extra.keys.get(index as usize));
-        let length = parent.map_or(0, |extra| extra.items.len());
+        let key = self.state.item_key(at);
+        // How many items a stream gives is not known while it lasts.
+        let length = match self.state.source(activation.parent) {
+            Some(_) => None,
+            None => parent.map(|extra| extra.items.len()),
+        };
         Some(json!({ "index": index, "key": key, "length": length }).into())
     }
 

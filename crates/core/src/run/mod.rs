@@ -407,6 +407,8 @@ impl Run {
             armed,
             flights,
             queued,
+            streams,
+            kept_back,
             usage,
             ..
         } = &self.state;
@@ -423,7 +425,7 @@ impl Run {
                 nodes,
                 timers,
                 (questions, waiting, inbox, armed),
-                (flights, queued, usage)
+                (flights, queued, streams, kept_back, usage)
             )
         )
     }

@@ -265,7 +265,7 @@ pub(super) fn job(state: &State, node: Node, path: Arc<str>, rendered: Rendered)
         effect: flight.effect,
         until: flight.until,
         workspace: workspace(state, node),
-        stream: None,
+        stream: stream(state, node),
         cache: step.leaf.cache,
         request: rendered.request,
     }
@@ -276,6 +276,13 @@ pub(super) fn job(state: &State, node: Node, path: Arc<str>, rendered: Rendered)
 fn idempotency_key(run: &str, path: &str, again: u32) -> String {
     let hash = blake3::hash(format!("{run}\n{path}~{again}").as_bytes());
     hash.to_hex()[..32].to_owned()
+}
+
+/// The field whose items somebody takes while the attempt is under way. An executor streams one field: that of the
+/// first taker; others take their items from the value.
+fn stream(state: &State, node: Node) -> Option<Arc<str>> {
+    let takers = state.takers(node).into_iter();
+    takers.map(|(_, field)| field).next()
 }
 
 /// The directory that the steps of a list share: named by the path of the scope that holds the list.

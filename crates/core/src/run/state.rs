@@ -67,6 +67,8 @@ pub(super) enum Role {
 pub(super) enum Slot {
     /// A child of the body, an item, a round, the chosen case.
     Main,
+    /// An item that its producer took back: it is being stopped and counts for nothing but its end.
+    Stale,
     /// The i-th gate.
     Gate(u32),
     /// The check of an uncertain effect, by the attempt it is about.
@@ -147,8 +149,8 @@ pub(super) struct Extra {
     pub(super) last: Option<Last>,
     /// `input` of a flow, `carry` of a round.
     pub(super) input: Option<Val>,
-    /// Children in the order of the body, once an edit made them other than contiguous.
-    pub(super) edited_kids: Vec<Node>,
+    /// Children in the order of the body or of the items, once an edit or a stream made them other than contiguous.
+    pub(super) listed_kids: Vec<Node>,
     /// Items of a `for_each` that was opened, keys of them.
     pub(super) items: Vec<Val>,
     pub(super) keys: Vec<Arc<str>>,
@@ -207,11 +209,55 @@ pub(super) struct Extra {
     pub(super) active_ms: Millis,
     pub(super) active: u32,
     pub(super) active_since: Millis,
-    /// Items streamed so far by field.
+    /// What the attempt under way, or the last one, streamed, by field.
     pub(super) streamed: IndexMap<Arc<str>, Vec<Val>>,
+    /// A `for_each` that took items while they were produced.
+    pub(super) intake: Option<Box<Intake>>,
+    /// An item that was taken so.
+    pub(super) taken: Option<Box<Taken>>,
 }
 
-/// Main children: contiguous, unless an edit changed them.
+/// How a `for_each` takes items from a producer that is still at work.
+///
+/// ```text
+/// Open --producer succeeded--> Whole    the items are final
+///   | it fails or is cut short
+///   v
+/// Cut                                   no item ever became final
+/// ```
+#[derive(Debug, Default)]
+pub(super) struct Intake {
+    pub(super) phase: Flow,
+    /// The producer's attempt that items were last taken from, and how many of its items.
+    pub(super) attempt: u32,
+    pub(super) seen: u32,
+    /// Indexes of items that are not opened yet.
+    pub(super) unopened: BTreeSet<u32>,
+    /// Keys in use; for a text that came more than once, how often.
+    pub(super) keys: BTreeMap<Arc<str>, u32>,
+}
+
+/// How far the intake of a stream is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Flow {
+    #[default]
+    Open,
+    Whole,
+    Cut,
+}
+
+/// An item of a stream.
+#[derive(Debug)]
+pub(super) struct Taken {
+    pub(super) value: Val,
+    pub(super) key: Option<Arc<str>>,
+    /// How many items stood at its index before it.
+    pub(super) revision: u32,
+    /// Steps below it that wait until the item is final.
+    pub(super) kept_back: Vec<Node>,
+}
+
+/// Main children: contiguous, unless an edit or a stream made them.
 pub(super) enum Children {
     Range(std::ops::Range<Node>),
     Listed(std::vec::IntoIter<Node>),
@@ -336,6 +382,12 @@ pub(super) struct State {
     pub(super) flights: BTreeSet<Node>,
     /// Leaves that are open without an attempt, a pause or a question: they wish for permits or budget.
     pub(super) queued: BTreeSet<Node>,
+    /// Each `for_each` whose producer is still at work.
+    pub(super) streams: BTreeSet<Node>,
+    /// Steps that may not begin before the item above them is final.
+    pub(super) kept_back: BTreeSet<Node>,
+    /// A `for_each` took items ahead at some time: until then nobody looks for provisional items.
+    pub(super) took_ahead: bool,
     pub(super) usage: Usage,
     pub(super) forked_from: Option<(Arc<str>, u64)>,
     /// What the decider has to look at before the turn ends. Empty between turns.
@@ -351,6 +403,8 @@ pub(super) enum Task {
     Child { parent: Node, child: Node },
     /// A scope or a stopped leaf may be able to take its next step.
     Conclude(Node),
+    /// An item of a stream was taken back.
+    Stale(Node),
     /// Budget was given back: leaves that wait for it may start.
     Budget,
     /// Mail arrived in, or a wait began on, this inbox's owner.
@@ -377,6 +431,9 @@ impl State {
             armed: Vec::new(),
             flights: BTreeSet::new(),
             queued: BTreeSet::new(),
+            streams: BTreeSet::new(),
+            kept_back: BTreeSet::new(),
+            took_ahead: false,
             usage: Usage::default(),
             forked_from: None,
             agenda: VecDeque::new(),
@@ -443,10 +500,13 @@ impl State {
         }
         match (activation.role, activation.slot) {
             (Role::Item(index), _) => {
-                let extra = self.node(activation.parent).extra.as_ref();
-                match extra.and_then(|extra| extra.keys.get(index as usize)) {
+                match self.item_key(node) {
                     Some(key) => out.extend(["[", key, "]"]),
                     None => push_number(out, "[", index, "]"),
+                }
+                let revision = self.revision(node);
+                if revision > 0 {
+                    push_number(out, "~", revision + 1, "");
                 }
             }
             (Role::Round(index), _) => push_number(out, "[", index, "]"),
@@ -475,8 +535,8 @@ impl State {
     pub(super) fn main_children(&self, node: Node) -> Children {
         let activation = self.node(node);
         match &activation.extra {
-            Some(extra) if !extra.edited_kids.is_empty() => {
-                Children::Listed(extra.edited_kids.clone().into_iter())
+            Some(extra) if !extra.listed_kids.is_empty() => {
+                Children::Listed(extra.listed_kids.clone().into_iter())
             }
             _ => Children::Range(activation.kids.0..activation.kids.0 + activation.kids.1),
         }
@@ -486,7 +546,7 @@ impl State {
     pub(super) fn kid(&self, node: Node, position: u32) -> Node {
         let activation = self.node(node);
         match &activation.extra {
-            Some(extra) if !extra.edited_kids.is_empty() => extra.edited_kids[position as usize],
+            Some(extra) if !extra.listed_kids.is_empty() => extra.listed_kids[position as usize],
             _ => activation.kids.0 + position,
         }
     }

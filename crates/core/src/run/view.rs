@@ -175,11 +175,17 @@ impl Run {
                     .and_then(|extra| extra.wait_until),
             })
         });
+        let streams = state.streams.iter().filter_map(|node| {
+            let (producer, _) = state.source(*node)?;
+            let (path, from) = (state.path(*node), state.path(producer));
+            Some(Wait::Items { path, from })
+        });
         attempts
             .chain(queued)
             .chain(people)
             .chain(timed)
             .chain(signals)
+            .chain(streams)
     }
 
     fn attempt_wait(&self, node: Node) -> Option<Wait> {

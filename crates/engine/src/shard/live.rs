@@ -179,7 +179,11 @@ impl Live {
             && self.pausing.is_none()
             && !self.run.is_final()
             && self.run.waits_on().iter().all(|wait| match wait {
-                Wait::Person { .. } | Wait::Time { .. } | Wait::Signal { .. } => true,
+                // A producer is waited for by itself.
+                Wait::Person { .. }
+                | Wait::Time { .. }
+                | Wait::Signal { .. }
+                | Wait::Items { .. } => true,
                 Wait::Attempt { .. } | Wait::Permit { .. } | Wait::Budget { .. } => false,
             })
     }

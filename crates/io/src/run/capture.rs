@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 
+use ravel_core::value::Val;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::live::Live;
-use crate::secret::{Secrets, Stream};
+use crate::secret::{self, Secrets, Stream};
 
 /// Read at a time, bytes.
 const READ_BYTES: usize = 16 * 1024;
@@ -147,16 +148,53 @@ impl Decoder {
     }
 }
 
-/// Reads a stream to its end. What is kept and what is shown hold no secret, however the stream was cut.
-pub(crate) async fn read(
-    mut from: impl AsyncRead + Unpin,
-    secrets: &Secrets,
-    live: &Live,
-    bytes_max: u64,
-) -> Kept {
+/// Text that arrives in pieces, as whole lines. What comes after the last line break is left to the value.
+#[derive(Debug, Default)]
+struct Lines {
+    rest: String,
+}
+
+impl Lines {
+    fn push(&mut self, text: &str) -> Vec<Val> {
+        let Some(end) = text.rfind('\n') else {
+            self.rest.push_str(text);
+            return Vec::new();
+        };
+        let mut whole = std::mem::take(&mut self.rest);
+        whole.push_str(&text[..end]);
+        text[end + 1..].clone_into(&mut self.rest);
+        // As `str::lines` of the whole text: an empty line is a line.
+        let lines = whole.split('\n');
+        let lines = lines.map(|line| line.strip_suffix('\r').unwrap_or(line));
+        let clean = |line: &str| Val::new(secret::without_marks(line.into()));
+        lines.map(clean).collect()
+    }
+}
+
+/// What becomes of the output of a process.
+#[derive(Clone, Copy)]
+pub(crate) struct Taking<'a> {
+    pub(crate) secrets: &'a Secrets,
+    pub(crate) live: &'a Live,
+    /// Most bytes kept, shown and given as lines.
+    pub(crate) bytes_max: u64,
+    /// Field whose items are the lines, when somebody takes them as they are printed.
+    pub(crate) lines: Option<&'a str>,
+}
+
+/// Reads a stream to its end. What is kept, shown and given on hold no secret, however the stream was cut. Who takes
+/// lines more slowly than they come holds the process up: nothing is queued here.
+pub(crate) async fn read(mut from: impl AsyncRead + Unpin, taking: Taking<'_>) -> Kept {
+    let Taking {
+        secrets,
+        live,
+        bytes_max,
+        lines: field,
+    } = taking;
     let mut kept = Kept::new(bytes_max);
     let mut decoder = Decoder::default();
     let mut scrubber: Stream = secrets.stream();
+    let mut lines = Lines::default();
     let mut shown: u64 = 0;
     let mut take = |text: &str| {
         if text.is_empty() {
@@ -167,6 +205,12 @@ pub(crate) async fn read(
         if shown < bytes_max {
             shown += text.len() as u64;
             live.text(text);
+            if let Some(field) = field {
+                let items = lines.push(text);
+                if !items.is_empty() {
+                    live.items(field, items);
+                }
+            }
             if shown >= bytes_max {
                 live.text(&format!(
                     "\n[... more is not shown: limits.output is {bytes_max} ...]\n"
@@ -211,6 +255,26 @@ mod tests {
         kept.push("0123");
         kept.push("4567");
         assert_eq!(kept.into_text(8), "01234567");
+    }
+
+    #[test]
+    fn lines_cut_anywhere_are_those_of_the_whole_text() {
+        let text = "one\r\ntwo\n\nvier ä\nrest";
+        let whole: Vec<Val> = text
+            .lines()
+            .take(4)
+            .map(|line| Val::new(line.into()))
+            .collect();
+        for cut in (0..=text.len()).filter(|cut| text.is_char_boundary(*cut)) {
+            let mut lines = Lines::default();
+            let mut given = lines.push(&text[..cut]);
+            given.extend(lines.push(&text[cut..]));
+            assert_eq!(
+                (given, &*lines.rest),
+                (whole.clone(), "rest"),
+                "cut at {cut}"
+            );
+        }
     }
 
     #[test]

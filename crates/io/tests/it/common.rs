@@ -24,6 +24,8 @@ pub(crate) struct Log {
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) text: String,
+    /// Batches of streamed items: field and items.
+    pub(crate) items: Vec<(String, Vec<Val>)>,
     pub(crate) finished: Vec<(Attempt, Outcome)>,
 }
 
@@ -33,7 +35,14 @@ impl Report for Log {
         self.changed.notify_all();
     }
 
-    fn items(&self, _: &str, _: Attempt, _: &str, _: Vec<Val>) {}
+    fn items(&self, _: &str, _: Attempt, field: &str, items: Vec<Val>) {
+        self.state
+            .lock()
+            .unwrap()
+            .items
+            .push((field.to_owned(), items));
+        self.changed.notify_all();
+    }
 
     fn finished(&self, _: &str, attempt: Attempt, outcome: Outcome) {
         self.state.lock().unwrap().finished.push((attempt, outcome));
@@ -57,6 +66,31 @@ impl Log {
             state.finished
         );
         state.text.clone()
+    }
+
+    /// Waits for this many streamed items; gives their fields and all of them.
+    pub(crate) fn wait_for_items(&self, count: usize) -> (Vec<String>, Vec<serde_json::Value>) {
+        let state = self.state.lock().unwrap();
+        let there = |state: &State| {
+            state
+                .items
+                .iter()
+                .map(|(_, items)| items.len())
+                .sum::<usize>()
+        };
+        let (state, timeout) = self
+            .changed
+            .wait_timeout_while(state, PATIENCE, |state| there(state) < count)
+            .unwrap();
+        assert!(
+            !timeout.timed_out(),
+            "waited for {count} items, saw {:?}",
+            state.items
+        );
+        let mut fields: Vec<String> = state.items.iter().map(|(field, _)| field.clone()).collect();
+        fields.dedup();
+        let items = state.items.iter().flat_map(|(_, items)| items);
+        (fields, items.map(|item| item.json().clone()).collect())
     }
 
     /// Waits for this many ends.

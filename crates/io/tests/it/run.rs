@@ -499,3 +499,29 @@ fn an_engine_that_is_killed_takes_its_processes_along() {
     let work = bench.dir.path().join("work");
     assert!(!work.join("pids/r1").exists());
 }
+
+#[test]
+fn lines_are_given_on_while_the_program_runs() {
+    let bench = Bench::new();
+    let gate = bench.dir.path().join("gate");
+    let text = format!(
+        "echo one; echo; while [ ! -e '{0}' ]; do sleep 0.01; done; echo two; printf rest",
+        gate.display()
+    );
+    let log = Arc::new(Log::default());
+    let mut streaming = job(Request::Run(shell(&text)));
+    streaming.stream = Some("stdout".into());
+    bench.executor.start(streaming, log.clone());
+    let first = log.wait_for_items(2);
+    assert_eq!(
+        first,
+        (vec!["stdout".to_owned()], vec![json!("one"), json!("")])
+    );
+    std::fs::write(&gate, "").unwrap();
+    let outcome = log.wait_for_ends(1).remove(0).1;
+    assert_eq!(value(&outcome)["stdout"], "one\n\ntwo\nrest");
+    assert_eq!(
+        log.wait_for_items(3).1,
+        [json!("one"), json!(""), json!("two")]
+    );
+}

@@ -116,6 +116,8 @@ impl Folder {
             | Event::CancelRequested { .. } => self.remark(event),
             Event::Settled { node, path, .. } => return Some(self.settled(*node, path, event, at)),
             Event::Streamed { .. }
+            | Event::ItemsTaken { .. }
+            | Event::StreamEnded { .. }
             | Event::RoundStarted { .. }
             | Event::Produced { .. }
             | Event::GateStarted { .. }

@@ -17,4 +17,5 @@ mod people;
 mod processes;
 mod slice;
 mod stop;
+mod streams;
 mod trouble;

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use indexmap::IndexMap;
 
-use crate::graph::{BodyId, Dep, DepKind, StepId};
+use crate::graph::{BodyId, Dep, DepKind, Items, Join, Kind, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::lower::{Edge, Lower, Placed};
@@ -45,6 +45,14 @@ fn merged(lower: &Lower<'_>, step: StepId) -> Vec<Edge> {
     merged
 }
 
+/// Whether a step may take items of its stream before the producer has succeeded: not when it reads the producer in
+/// another way, too, or comes after it.
+fn takes_early(lower: &Lower<'_>, step: StepId) -> bool {
+    let info = lower.info(step);
+    info.stream
+        .is_some_and(|stream| info.edges.iter().all(|edge| edge.on != stream.on))
+}
+
 fn body(lower: &mut Lower<'_>, id: BodyId) -> Vec<u32> {
     let steps = lower.bodies[id.0 as usize].steps.clone();
     let mut waits: Vec<Vec<(u32, Span)>> = Vec::with_capacity(steps.len());
@@ -56,7 +64,13 @@ fn body(lower: &mut Lower<'_>, id: BodyId) -> Vec<u32> {
             dependents[*other as usize].push(position as u32);
         }
         waits.push(on);
+        let early = takes_early(lower, *step);
         if let Some(definition) = &mut lower.steps[step.0 as usize] {
+            if let Kind::ForEach(spec) = &mut definition.kind
+                && let Items::Stream { ahead, .. } = &mut spec.items
+            {
+                *ahead = early && definition.join == Join::All;
+            }
             definition.deps = merged
                 .into_iter()
                 .map(|edge| Dep {

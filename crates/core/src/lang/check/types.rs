@@ -13,7 +13,7 @@ use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::lower::{Lower, Owner, SiteId};
 use crate::lang::source::Span;
-use crate::types::{Field, Fit, Type};
+use crate::types::{Field, Fit, Shape, Type};
 
 /// How deep calls of flows without `returns` are followed for a type.
 const CALLS_DEPTH_MAX: usize = 32;
@@ -387,11 +387,14 @@ impl Typer<'_, '_> {
         };
         let name = self.lower.info(producer).name.clone();
         let item = match self.value_of(producer).field(&field) {
+            // The items of a text are its lines.
+            Field::Found(text) if matches!(text.shape(), Shape::Text) => text,
             Field::Found(list) => match list.item() {
                 Field::Found(item) => item,
                 Field::Unknown => self.common.any.clone(),
                 Field::Missing(_) => {
-                    let message = format!("`{name}.{field}` is {}, not a list", a(&list));
+                    let message =
+                        format!("`{name}.{field}` is {}, neither a list nor text", a(&list));
                     self.lower
                         .problem(Problem::new(codes::NOT_A_LIST, stream.span, message));
                     self.common.any.clone()

@@ -224,7 +224,7 @@ table! {
     /// `for_each: {stream}`.
     STREAM, "for_each", "Items as another step produces them.", ["stream"],
     &[
-        key("stream", Takes::Plain, "A step and the field of its value that is the list.", "plan.items"),
+        key("stream", Takes::Plain, "A step and a field of its value: a list, or text, whose items are its lines.", "plan.items"),
     ]
 }
 

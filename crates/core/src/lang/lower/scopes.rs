@@ -182,6 +182,8 @@ impl Lower<'_> {
                 Some(Items::Stream {
                     producer: position,
                     field: field.into(),
+                    // Known when all edges are.
+                    ahead: false,
                 })
             }
             Some(_) | None => {

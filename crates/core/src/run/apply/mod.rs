@@ -3,6 +3,7 @@
 mod look;
 mod money;
 mod settle;
+pub(in crate::run) mod stream;
 mod tree;
 mod waits;
 
@@ -41,13 +42,14 @@ impl State {
             } => {
                 self.opened(*node, with.as_ref(), keys.as_deref(), *case);
             }
-            Event::Streamed { node, field, items } => {
-                self.extra(*node)
-                    .streamed
-                    .entry(field.clone())
-                    .or_default()
-                    .extend(items.iter().cloned());
-            }
+            Event::Streamed { node, field, items } => self.streamed(*node, field, items),
+            Event::ItemsTaken { node, at, keys } => self.items_taken(*node, at, keys.as_deref()),
+            Event::StreamEnded {
+                node,
+                with,
+                at,
+                keys,
+            } => self.stream_ended(*node, with, at, keys.as_deref()),
             Event::RoundStarted { node, carry } => self.round_started(*node, carry),
             Event::AttemptStarted {
                 node,
@@ -177,11 +179,13 @@ impl State {
             Event::Failing { node, error } => {
                 self.begin(*node);
                 self.queued.remove(node);
+                self.cut_intake(*node);
                 self.extra(*node).failing = Some(error.clone());
                 self.agenda.push_back(Task::Conclude(*node));
             }
             Event::Stopping { node, why } => {
                 self.drop_deadline(*node);
+                self.cut_intake(*node);
                 self.extra(*node).stopping = Some(*why);
                 self.agenda.push_back(Task::Conclude(*node));
             }
@@ -244,7 +248,10 @@ impl State {
             ValueSlot::Item => match activation.role {
                 Role::Item(index) => {
                     let parent = self.node(activation.parent).extra.as_deref();
-                    parent.and_then(|extra| extra.items.get(index as usize).cloned())
+                    let taken = extra.and_then(|extra| extra.taken.as_ref());
+                    taken.map(|taken| taken.value.clone()).or_else(|| {
+                        parent.and_then(|extra| extra.items.get(index as usize).cloned())
+                    })
                 }
                 Role::Round(_) => extra.and_then(|extra| extra.input.clone()),
                 Role::Root(_) | Role::Step | Role::Handler(_) | Role::Finally => None,

@@ -27,6 +27,7 @@ impl State {
         extra.attempts = number;
         extra.tries += 1;
         extra.uncertain = None;
+        extra.streamed.clear();
         let retry_at = extra.retry_at.take();
         extra.flight = Some(Flight {
             number,

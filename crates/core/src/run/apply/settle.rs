@@ -47,10 +47,13 @@ impl State {
             Slot::Main => {
                 self.node_mut(parent).live -= 1;
                 self.count_child(parent, node, state);
-                if self.node(node).role == Role::Step {
-                    self.tell_dependents(parent, position, state);
+                match self.node(node).role {
+                    Role::Step => self.tell_dependents(parent, position, state),
+                    Role::Item(index) => self.item_opened(parent, index),
+                    Role::Root(_) | Role::Round(_) | Role::Handler(_) | Role::Finally => {}
                 }
             }
+            Slot::Stale => self.node_mut(parent).live -= 1,
             Slot::Check(_) => {
                 self.extra(parent).aux = None;
                 self.queued.insert(parent);
@@ -99,6 +102,8 @@ impl State {
     /// Drops what a settling activation waited for.
     pub(in crate::run) fn forget_waits(&mut self, node: Node) {
         self.queued.remove(&node);
+        self.kept_back.remove(&node);
+        self.streams.remove(&node);
         let Some(extra) = self.nodes[node as usize].extra.as_deref_mut() else {
             return;
         };
@@ -108,6 +113,8 @@ impl State {
             (extra.deadline, Timer::Deadline),
         ];
         let (question, signal) = (extra.question.take(), extra.wait_signal.clone());
+        // Whoever takes the items reads them from the value now.
+        extra.streamed.clear();
         for (at, timer) in timers {
             if let Some(at) = at {
                 self.timers.remove(&(at, node, timer));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::event::{Datum, Node};
-use crate::graph::{BodyId, Kind, StepId};
+use crate::graph::{BodyId, Items, Kind, StepId};
+use crate::run::apply::stream::items_of;
 use crate::run::state::{Activation, Phase, Role, Slot, State, Task, Timer};
 use crate::value::Val;
 
@@ -29,6 +30,7 @@ impl State {
                 if let Role::Item(index) = role {
                     let parent = self.node(node).parent;
                     self.extra(parent).next_item = index + 1;
+                    self.item_opened(parent, index);
                 }
                 let body = self.block_body(node);
                 self.add_body(node, body);
@@ -70,6 +72,9 @@ impl State {
                 self.extra(node).input = with;
                 self.add_body(node, graph.flow(call.flow).body);
             }
+            Kind::ForEach(spec) if with.is_none() && matches!(spec.items, Items::Stream { .. }) => {
+                self.open_intake(node);
+            }
             Kind::ForEach(_) => self.add_items(node, with, keys),
             Kind::Repeat(_) => {
                 let extra = self.extra(node);
@@ -93,6 +98,7 @@ impl State {
                 let owner = self.node_mut(node);
                 owner.kids = (child, 1);
                 owner.live = 1;
+                self.keep_back(child);
                 self.agenda.push_back(Task::Decide(child));
             }
         }
@@ -151,6 +157,7 @@ impl State {
                 again,
                 ..Activation::new(owner, Role::Step, Slot::Main, *step, position as u32)
             });
+            self.keep_back(child);
             if unmet == 0 {
                 self.agenda.push_back(Task::Decide(child));
             }
@@ -169,14 +176,7 @@ impl State {
         with: Option<Val>,
         keys: Option<&[Arc<str>]>,
     ) {
-        let items: Vec<Val> = match with.as_ref().map(Val::json) {
-            Some(serde_json::Value::Array(items)) => items.iter().cloned().map(Val::new).collect(),
-            Some(serde_json::Value::Object(fields)) => fields
-                .iter()
-                .map(|(key, value)| Val::new(serde_json::json!({ "key": key, "value": value })))
-                .collect(),
-            _ => Vec::new(),
-        };
+        let items = with.as_ref().and_then(items_of).unwrap_or_default();
         let count = items.len() as u32;
         let (step, again) = (self.node(node).step, self.again_of(node));
         let first = self.nodes.len() as Node;
@@ -224,6 +224,9 @@ impl State {
             again,
             ..Activation::new(owner, role, slot, step, 0)
         });
+        if role == Role::Step {
+            self.keep_back(child);
+        }
         self.extra(owner).aux = Some(child);
         self.queued.remove(&owner);
         self.agenda.push_back(Task::Decide(child));

@@ -28,7 +28,8 @@ impl State {
         extra.winner = None;
         extra.returned = None;
         extra.uncertain = None;
-        extra.edited_kids.clear();
+        extra.listed_kids.clear();
+        extra.intake = None;
         let activation = self.node_mut(node);
         activation.kids = (0, 0);
         activation.live = 0;

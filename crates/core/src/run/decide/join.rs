@@ -21,6 +21,9 @@ enum Verdict {
 impl Turning<'_> {
     /// Looks at a pending activation whose dependencies changed.
     pub(super) fn decide(&mut self, node: Node) {
+        if self.state.streams.contains(&node) {
+            return self.look_at_stream(node);
+        }
         if self.state.node(node).phase != Phase::Pending {
             return;
         }
@@ -29,7 +32,10 @@ impl Turning<'_> {
             return self.open_block(node);
         }
         if activation.slot != Slot::Main {
-            return self.open(node);
+            if !self.is_kept_back(node) {
+                self.open(node);
+            }
+            return;
         }
         let (parent, unmet) = (activation.parent, activation.unmet);
         let graph = self.state.graph.clone();
@@ -48,6 +54,7 @@ impl Turning<'_> {
                 failure.step = Some(self.state.path(node));
                 self.ladder(node, failure, false);
             }
+            Verdict::Run if self.is_kept_back(node) => {}
             Verdict::Run => self.pass_join(node, step),
         }
     }
@@ -102,7 +109,7 @@ impl Turning<'_> {
     fn verdict(&self, node: Node, step: &StepDef, unmet: u32) -> Verdict {
         match step.join {
             Join::First(wanted) => self.first_verdict(node, step, wanted),
-            _ if unmet > 0 => Verdict::Wait,
+            _ if unmet > 0 && !self.may_take_ahead(node, step, unmet) => Verdict::Wait,
             Join::Settled => Verdict::Run,
             Join::Failed => match self.failed_dependency(node, step) {
                 Some(_) => Verdict::Run,

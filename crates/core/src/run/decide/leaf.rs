@@ -1,7 +1,5 @@
 //! Leaves with effects: permits, money, attempts, retries, and effects whose fate is not known.
 
-use std::sync::Arc;
-
 use super::{Permit, Turning};
 use crate::effect::{Effect, ErrorClass, Failure, Fate, Millis, Outcome, Usage};
 use crate::event::{Attempt, Command, Datum, Event, Node, Stop, Topic};
@@ -229,21 +227,9 @@ impl Turning<'_> {
         }
     }
 
-    fn flight_number(&self, node: Node) -> Option<u32> {
+    pub(super) fn flight_number(&self, node: Node) -> Option<u32> {
         let extra = self.state.node(node).extra.as_ref()?;
         extra.flight.as_ref().map(|flight| flight.number)
-    }
-
-    pub(super) fn chunk(&mut self, attempt: Attempt, field: Arc<str>, items: Vec<Val>) {
-        let is_under_way = (attempt.node as usize) < self.state.nodes.len()
-            && self.flight_number(attempt.node) == Some(attempt.number);
-        if is_under_way && !items.is_empty() {
-            self.emit(Event::Streamed {
-                node: attempt.node,
-                field,
-                items,
-            });
-        }
     }
 
     /// An attempt ended.

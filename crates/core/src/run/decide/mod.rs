@@ -18,6 +18,7 @@ mod open;
 mod people;
 mod scope;
 mod stop;
+mod stream;
 mod timer;
 mod value;
 
@@ -26,7 +27,7 @@ use std::sync::Arc;
 
 use super::state::{Phase, Role, Slot, State, Task};
 use crate::effect::{ErrorClass, Failure};
-use crate::event::{Command, Datum, Event, Input, Node, Reject, Settled, Skip};
+use crate::event::{Command, Datum, Event, Input, Node, Reject, Settled, Skip, Stop};
 use crate::expr::EvalError;
 use crate::port::without_marks;
 use crate::value::Val;
@@ -85,6 +86,7 @@ impl Turning<'_> {
                 Task::Decide(node) => self.decide(node),
                 Task::Child { parent, child } => self.child(parent, child),
                 Task::Conclude(node) => self.conclude(node),
+                Task::Stale(item) => self.stop(item, Stop::Cancelled),
                 Task::Budget => self.budget_freed(),
                 Task::Mail => self.deliver_mail(),
             }

@@ -1,5 +1,8 @@
 //! Opening: what a step does when its turn has come.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Turning;
@@ -7,8 +10,10 @@ use crate::effect::{ErrorClass, Failure};
 use crate::event::{Datum, Event, Node, Skip, Stop};
 use crate::expr::EvalError;
 use crate::graph::{Fail, FlowCall, ForEach, Items, Kind, Repeat, StepDef, Switch};
+use crate::run::apply::stream::items_of;
 use crate::run::env::{Env, shared};
 use crate::run::state::Role;
+use crate::value::Val;
 
 impl Turning<'_> {
     /// Opens an item, a round, a handler or a `finally`.
@@ -189,36 +194,21 @@ impl Turning<'_> {
     fn open_for_each(&mut self, node: Node, spec: &ForEach) {
         let items = match &spec.items {
             Items::List(expr) => Env::of(self.state, node).expr_datum(expr),
-            Items::Stream { producer, field } => self.streamed_items(node, *producer, field),
+            Items::Stream { ahead: true, .. } if self.is_producing(node) => {
+                return self.emit_opened(node, None);
+            }
+            Items::Stream { .. } => self.produced_items(node),
         };
         let items = match items {
             Ok(items) => items,
             Err(error) => return self.not_evaluated(node, "for_each", error),
         };
-        let value = self.state.resolve(&items);
-        let count = match value.json() {
-            Value::Array(list) => list.len(),
-            Value::Object(fields) => fields.len(),
-            other => {
-                let message = format!("it is {}, not a list", crate::run::kind_of(other));
-                let failure = self.broken(node, "for_each", &message);
-                return self.ladder(node, failure, false);
-            }
+        let is_stream = matches!(spec.items, Items::Stream { .. });
+        let list = match self.listed(node, &items, is_stream) {
+            Ok(list) => list,
+            Err(failure) => return self.ladder(node, failure, false),
         };
-        let most = self.state.terms.limits.for_each_items_max;
-        if count > most as usize {
-            let message =
-                format!("`for_each` has {count} items; the limit is {most} (for_each_items_max)");
-            let mut failure = Failure::new(ErrorClass::Exhausted, message).with_code("limit");
-            failure.step = Some(self.state.path(node));
-            return self.ladder(node, failure, false);
-        }
-        let keys = match spec
-            .item_key
-            .as_ref()
-            .map(|key| self.item_keys(node, spec, key, &value))
-            .transpose()
-        {
+        let keys = match self.item_keys(node, spec, list.iter().cloned()) {
             Ok(keys) => keys,
             Err(error) => return self.not_evaluated(node, "item_key", error),
         };
@@ -232,69 +222,70 @@ impl Turning<'_> {
         });
     }
 
-    fn streamed_items(&self, node: Node, producer: u32, field: &str) -> Result<Datum, EvalError> {
-        let producer = self.state.kid(self.state.node(node).parent, producer);
-        let name = self
-            .state
-            .graph
-            .step(self.state.node(producer).step)
-            .name
-            .clone();
-        let value = self
-            .state
-            .node(producer)
-            .value
-            .as_ref()
-            .ok_or(EvalError::Absent { step: name })?;
-        if value.get_path(&[field]).is_none() {
-            let message = format!("the value of the stream has no field `{field}`");
-            return Err(EvalError::Failed {
-                message,
-                offset: 0,
-                pointer: String::new(),
-            });
+    /// The items that a value means, unless there are too many.
+    pub(super) fn listed(
+        &self,
+        node: Node,
+        items: &Datum,
+        is_stream: bool,
+    ) -> Result<Vec<Val>, Failure> {
+        let value = self.state.resolve(items);
+        let list = match value.json() {
+            Value::String(_) if !is_stream => None,
+            _ => items_of(&value),
+        };
+        let Some(list) = list else {
+            let message = format!("it is {}, not a list", crate::run::kind_of(value.json()));
+            return Err(self.broken(node, "for_each", &message));
+        };
+        let (count, most) = (list.len(), self.state.terms.limits.for_each_items_max);
+        if count > most as usize {
+            let message =
+                format!("`for_each` has {count} items; the limit is {most} (for_each_items_max)");
+            let mut failure = Failure::new(ErrorClass::Exhausted, message).with_code("limit");
+            failure.step = Some(self.state.path(node));
+            return Err(failure);
         }
-        Ok(Datum::Ref {
-            node: producer,
-            slot: crate::event::Slot::Value,
-            at: vec![field.into()],
-        })
+        Ok(list)
     }
 
-    /// Keys of the items; a key that comes twice gets its count, so that paths stay distinct.
-    fn item_keys(
+    /// Keys of new items; a key that was there before gets its count, so that paths stay distinct.
+    pub(super) fn item_keys(
         &self,
         node: Node,
         spec: &ForEach,
-        key: &crate::expr::Expr,
-        items: &crate::value::Val,
-    ) -> Result<Vec<std::sync::Arc<str>>, EvalError> {
-        let values: Vec<Value> = match items.json() {
-            Value::Array(list) => list.clone(),
-            Value::Object(fields) => fields
-                .iter()
-                .map(|(key, value)| serde_json::json!({ "key": key, "value": value }))
-                .collect(),
-            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Vec::new(),
+        items: impl Iterator<Item = Val>,
+    ) -> Result<Option<Vec<Arc<str>>>, EvalError> {
+        let Some(key) = &spec.item_key else {
+            return Ok(None);
         };
-        let mut seen = std::collections::BTreeMap::<String, u32>::new();
-        let mut keys = Vec::with_capacity(values.len());
-        for value in values {
-            let env = Env::of(self.state, node).bind(&spec.bind, value.into());
+        let extra = self.state.node(node).extra.as_deref();
+        let intake = extra.and_then(|extra| extra.intake.as_ref());
+        let used = |key: &str| intake.and_then(|intake| intake.keys.get(key).copied());
+        let mut seen = BTreeMap::<Arc<str>, u32>::new();
+        let mut keys = Vec::with_capacity(items.size_hint().0);
+        for value in items {
+            let env = Env::of(self.state, node).bind(&spec.bind, value);
             let text = match env.eval(key)? {
                 Value::String(text) => text,
                 other => other.to_string(),
             };
-            let text = text.replace(['/', '[', ']', '~'], "_");
-            let count = seen.entry(text.clone()).or_default();
-            *count += 1;
-            keys.push(if *count == 1 {
-                text.into()
-            } else {
-                format!("{text}#{count}").into()
-            });
+            let text: Arc<str> = text.replace(['/', '[', ']', '~'], "_").into();
+            let before = seen.get(&text).copied().or_else(|| used(&text));
+            let mut count = before.unwrap_or_default() + 1;
+            let mut unique = text.clone();
+            while count > 1 || seen.contains_key(&unique) || used(&unique).is_some() {
+                unique = format!("{text}#{count}").into();
+                if !seen.contains_key(&unique) && used(&unique).is_none() {
+                    break;
+                }
+                count += 1;
+            }
+            seen.insert(text, count);
+            seen.entry(unique.clone()).or_insert(1);
+            keys.push(unique);
         }
-        Ok(keys)
+        Ok(Some(keys))
     }
 
     fn open_repeat(&mut self, node: Node, spec: &Repeat) {
@@ -333,7 +324,7 @@ impl Turning<'_> {
     }
 
     /// A block or group without a value of its own because a step that it shows did not run.
-    pub(super) fn skip_scope(&mut self, node: Node, step: std::sync::Arc<str>) {
+    pub(super) fn skip_scope(&mut self, node: Node, step: Arc<str>) {
         self.skip(node, Skip::Uses(step));
     }
 }

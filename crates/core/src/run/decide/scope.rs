@@ -33,6 +33,7 @@ impl Turning<'_> {
     pub(super) fn child(&mut self, parent: Node, child: Node) {
         match self.slot(child) {
             Slot::Main => self.main_child(parent, child),
+            Slot::Stale => self.conclude(parent),
             Slot::Gate(gate) => self.gate_ended(parent, child, gate),
             Slot::Check(_) => self.checked(parent, child),
             Slot::Handler => self.handler_ended(parent, child),
@@ -49,7 +50,9 @@ impl Turning<'_> {
         if self.state.is_race(parent) && state == Some(Settled::Succeeded) {
             return self.race_decided(parent, child);
         }
-        if state == Some(Settled::Failed) && !self.is_ending(parent) {
+        // A failed item of an open stream may yet be taken back.
+        let counts = !self.is_ending(parent) && !self.state.streams.contains(&parent);
+        if state == Some(Settled::Failed) && counts {
             let error = self
                 .state
                 .node(child)
@@ -163,7 +166,7 @@ impl Turning<'_> {
         if judged {
             return self.conclude_candidate(node);
         }
-        if self.is_leaf(node) {
+        if self.is_leaf(node) || self.state.streams.contains(&node) {
             return;
         }
         if let Some(error) = self.failed_child(node) {
@@ -178,7 +181,7 @@ impl Turning<'_> {
     }
 
     /// The failure of a child that nothing takes up and that the scope has not heard of yet.
-    fn failed_child(&self, node: Node) -> Option<Failure> {
+    pub(super) fn failed_child(&self, node: Node) -> Option<Failure> {
         let failed = self
             .state
             .node(node)
@@ -253,15 +256,13 @@ impl Turning<'_> {
             .parallel
             .unwrap_or(self.state.terms.limits.for_each_parallel)
             .max(1);
-        let (first, count) = activation.kids;
         loop {
-            let live = self.state.node(node).live;
-            let next = self.state.extra(node).next_item;
-            let open = live - (count - next);
-            if next >= count || open >= window {
-                return;
+            let (next, waiting) = self.state.next_item(node);
+            let open = self.state.node(node).live - waiting;
+            match next {
+                Some(item) if open < window => self.open_block(item),
+                Some(_) | None => return,
             }
-            self.open_block(first + next);
         }
     }
 
@@ -437,6 +438,9 @@ impl Turning<'_> {
         let (failing, stopping) = (extra.failing.clone(), extra.stopping);
         let (finally_done, fallbacks) = (extra.finally_done, extra.fallbacks as usize);
         let is_step = self.state.node(node).role == Role::Step;
+        if let Some(skip) = self.lost_producer(node) {
+            return self.skip(node, skip);
+        }
         let undo = stopping != Some(Stop::Returned);
         let falls_back = stopping.is_none()
             && is_step

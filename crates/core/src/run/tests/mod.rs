@@ -7,4 +7,5 @@ mod ladder;
 mod money;
 mod random;
 mod scopes;
+mod streams;
 mod world;

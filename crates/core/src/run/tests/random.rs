@@ -11,6 +11,7 @@ use super::world::{Does, World, echo};
 use crate::effect::{ErrorClass, Fate};
 use crate::event::{Event, Input, Settled};
 use crate::port::Job;
+use crate::run::state::{Role, Slot};
 
 /// A small generator that is the same on every machine.
 struct Dice(u64);
@@ -52,10 +53,42 @@ impl Generator {
         for _ in 0..count {
             self.names += 1;
             let name = format!("s{}", self.names);
-            let step = self.step(depth, &steps);
-            steps.insert(name, step);
+            if depth > 0 && self.dice.one_in(6) {
+                self.stream(depth, &name, &mut steps);
+            } else {
+                let step = self.step(depth, &steps);
+                steps.insert(name, step);
+            }
         }
         Value::Object(steps)
+    }
+
+    /// A producer, and a step that takes its items.
+    fn stream(&mut self, depth: u32, name: &str, steps: &mut Map<String, Value>) {
+        let items: Vec<u64> = (0..self.dice.roll(4)).collect();
+        let mut producer = self.tool(steps);
+        producer["with"]["items"] = json!(items);
+        steps.insert(name.to_owned(), producer);
+        self.names += 1;
+        let number = self.names;
+        let mut taker = json!({
+            "for_each": { "stream": format!("{name}.items") },
+            "as": format!("i{number}"),
+            "parallel": 1 + self.dice.roll(3),
+            "tolerate": self.dice.roll(4),
+            "steps": self.map(depth - 1, 2),
+            "output": 1,
+        });
+        if self.dice.one_in(2) {
+            taker["item_key"] = format!("'k' ~ (i{number} % 2)").into();
+        }
+        let before: Map<String, Value> = steps
+            .iter()
+            .filter(|(step, _)| **step != *name)
+            .map(|(step, value)| (step.clone(), value.clone()))
+            .collect();
+        self.decorate(&mut taker, &before);
+        steps.insert(format!("s{number}"), taker);
     }
 
     fn step(&mut self, depth: u32, before: &Map<String, Value>) -> Value {
@@ -139,13 +172,28 @@ impl Generator {
 /// What an attempt does is a function of its place: the same in every run of the seed.
 fn outcome(job: &Job, failing: bool) -> Does {
     let hash = blake3::hash(job.path.as_bytes());
-    match hash.as_bytes()[0] {
+    let end = match hash.as_bytes()[0] {
         0..25 if failing => Does::Fails(Fate::NotDone, ErrorClass::Unavailable),
         25..35 if failing => Does::Fails(Fate::Done, ErrorClass::ToolError),
         35..45 if failing => Does::Hangs,
         45..55 if failing => Does::Fails(Fate::Unknown, ErrorClass::Timeout),
         _ => echo(job),
+    };
+    let crate::port::Request::Tool { input, .. } = &job.request else {
+        return end;
+    };
+    let Some(items) = input.json()["items"].as_array() else {
+        return end;
+    };
+    let mut items = items.clone();
+    // What is streamed need not be what the value says.
+    match hash.as_bytes()[1] {
+        0..60 if failing => items.insert(0, json!(77)),
+        60..120 if failing => items.push(json!(78)),
+        120..180 if failing => items.truncate(job.attempt.number as usize),
+        _ => {}
     }
+    Does::Streams(items, Box::new(end))
 }
 
 /// Moves the world to its end; people say that nothing happened and nothing shall be tried again.
@@ -189,6 +237,9 @@ fn check_log(world: &World, seed: u64) {
                     !settled.contains_key(node),
                     "seed {seed}: `{path}` starts after it settled"
                 );
+                if effect.must_be_durable() {
+                    check_item(world, &settled, *node, seed);
+                }
                 if *effect == crate::effect::Effect::Once {
                     *once_starts.entry(*node).or_default() += 1;
                 }
@@ -222,6 +273,41 @@ fn check_log(world: &World, seed: u64) {
             starts, 1,
             "seed {seed}: the once `{path}` started again without a word that nothing happened"
         );
+    }
+}
+
+/// Nothing below an item of a stream changes the world before the producer has succeeded, or for an item that its
+/// value does not have.
+fn check_item(world: &World, settled: &BTreeMap<u32, Settled>, node: u32, seed: u64) {
+    let state = &world.run.state;
+    if state.node(node).slot == Slot::Compensation {
+        return;
+    }
+    let mut at = node;
+    while at != 0 {
+        let owner = state.node(at).parent;
+        let is_item = matches!(state.node(at).role, Role::Item(_));
+        if is_item && let Some((producer, field)) = state.source(owner) {
+            let path = state.path(node);
+            assert_eq!(
+                settled.get(&producer),
+                Some(&Settled::Succeeded),
+                "seed {seed}: `{path}` changes the world before its item is final"
+            );
+            let value = state.node(producer).value.as_ref();
+            let items = value.and_then(|value| value.get_path(&[&field])).cloned();
+            let item = state.slot_value(at, crate::event::Slot::Item);
+            let Role::Item(index) = state.node(at).role else {
+                unreachable!("checked above")
+            };
+            let wanted = items.and_then(|items| items.get(index as usize).cloned());
+            assert_eq!(
+                item.map(crate::value::Val::into_json),
+                wanted,
+                "seed {seed}: `{path}` changes the world for an item that is none"
+            );
+        }
+        at = owner;
     }
 }
 

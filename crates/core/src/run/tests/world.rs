@@ -23,6 +23,8 @@ pub(super) enum Does {
     Costs(Value, crate::effect::Usage),
     /// Never ends by itself; an abort ends it as `Unknown`.
     Hangs,
+    /// Streams items, one a move, when somebody takes them; then this.
+    Streams(Vec<Value>, Box<Self>),
 }
 
 pub(super) type Script = Box<dyn Fn(&Job) -> Does>;
@@ -39,6 +41,8 @@ pub(super) struct World {
     pub(super) effects: Vec<(String, String)>,
     open: VecDeque<Job>,
     aborted: BTreeSet<Attempt>,
+    /// Items that each attempt has streamed.
+    streamed: BTreeMap<Attempt, usize>,
     permits: Permits,
     script: Script,
     /// Finish the youngest attempt first: another legal order of completions.
@@ -117,6 +121,7 @@ impl World {
             effects: Vec::new(),
             open: VecDeque::new(),
             aborted: BTreeSet::new(),
+            streamed: BTreeMap::new(),
             permits: Permits::default(),
             script,
             youngest_first: false,
@@ -317,12 +322,20 @@ impl World {
                 index
             };
             let job = self.open[index].clone();
-            let does = (self.script)(&job);
+            let mut does = (self.script)(&job);
+            if let Does::Streams(items, then) = does {
+                let aborted = self.aborted.contains(&job.attempt);
+                if !aborted && self.stream(index, &job, items) {
+                    return true;
+                }
+                does = *then;
+            }
             let outcome = match does {
                 _ if self.aborted.contains(&job.attempt) => {
                     Outcome::unknown(Failure::new(ErrorClass::Cancelled, "stopped"))
                 }
                 Does::Hangs => continue,
+                Does::Streams(..) => unreachable!("a stream is followed by an end"),
                 Does::Costs(value, usage) => {
                     self.effects
                         .push((job.path.to_string(), job.key.to_string()));
@@ -356,11 +369,36 @@ impl World {
         false
     }
 
+    /// Streams the next item of an attempt, which then lets the others go first. False: there is none.
+    fn stream(&mut self, index: usize, job: &Job, mut items: Vec<Value>) -> bool {
+        let sent = self.streamed.entry(job.attempt).or_default();
+        let (Some(field), true) = (job.stream.clone(), *sent < items.len()) else {
+            return false;
+        };
+        let item = items.swap_remove(*sent);
+        *sent += 1;
+        self.open.remove(index);
+        self.open.push_back(job.clone());
+        self.input(Input::Chunk {
+            attempt: job.attempt,
+            field,
+            items: vec![item.into()],
+        })
+        .expect("items are never refused");
+        true
+    }
+
+    /// Moves on as far as nothing but the clock and people can move it.
+    pub(super) fn rest(&mut self) {
+        while self.grant() || self.complete() {}
+    }
+
     /// `kill -9`, and a new owner: open attempts are lost with what they did not report.
     pub(super) fn crash(&mut self) {
         self.run = Run::replay(&self.log, &mut |hash| self.graph_of(hash)).expect("the log folds");
         self.open.clear();
         self.aborted.clear();
+        self.streamed.clear();
         self.permits = Permits::default();
         if self.run.is_final() {
             return;
@@ -378,6 +416,12 @@ impl World {
 
     pub(super) fn questions(&self) -> Vec<Question> {
         self.run.questions()
+    }
+
+    /// Effects below a path, by their places.
+    pub(super) fn effects_of(&self, name: &str) -> Vec<&str> {
+        let paths = self.effects.iter().map(|(path, _)| path.as_str());
+        paths.filter(|path| path.ends_with(name)).collect()
     }
 
     pub(super) fn answer(&mut self, question: &Arc<str>, value: Value) -> Result<(), Reject> {

@@ -98,6 +98,10 @@ impl Look<'_> {
                 Reason::new(path, format!("waits for a message in `{name}`"), Tone::Warn)
                     .next([send + &self.by_itself(*until)])
             }
+            Wait::Items { path, from } => {
+                let text = format!("waits for more items from step {from}");
+                Reason::new(path, text, Tone::Faint).next([format!("{from} ends")])
+            }
         }
     }
 

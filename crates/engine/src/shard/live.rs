@@ -161,6 +161,13 @@ impl Live {
             if let Event::Asked { question, .. } = event {
                 self.pending.asked.push(Arc::clone(question));
             }
+            // Questions that are open in the prefix are the fork's own, under ids of its own.
+            if let Event::Forked { .. } = event {
+                let open = self.run.questions();
+                self.pending
+                    .asked
+                    .extend(open.into_iter().map(|question| question.id));
+            }
         }
         self.pending.turns.push(turn);
     }

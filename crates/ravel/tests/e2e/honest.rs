@@ -300,3 +300,66 @@ output: "{{ pay.stdout }}"
     let done = lab.ravel(&["runs", "resume", "last"]).expect(0);
     assert_eq!(done.out, "TEXT\n");
 }
+
+#[test]
+fn a_fork_at_an_open_question_has_a_question_of_its_own() {
+    let lab = Lab::new();
+    lab.write("two.yaml", TWO);
+    let mut run = lab.start(&["run", "two.yaml", "--json"]);
+    run.event("asked");
+    let turn = run.event("asked")["turn"].to_string();
+    let first: Vec<String> = lab
+        .questions()
+        .iter()
+        .map(|open| text(&open["id"]))
+        .collect();
+    let run_id = text(&lab.newest()["id"]);
+    lab.ravel(&["runs", "fork", &run_id, "--at", &turn, "--park"])
+        .expect(4);
+    let forked = text(&lab.newest()["id"]);
+    let own: Vec<Value> = lab
+        .questions()
+        .into_iter()
+        .filter(|open| open["run"] == forked.as_str())
+        .collect();
+    assert_eq!(own.len(), 2);
+    assert!(own.iter().all(|open| !first.contains(&text(&open["id"]))));
+    let all = |fields: &str, path: &str| {
+        lab.ravel(&["answer", "--run", &forked, "--all", path, fields])
+            .expect(0)
+    };
+    all("n=5", "a");
+    all("ok=false", "b");
+    let done = lab.ravel(&["runs", "resume", &forked, "--json"]).expect(0);
+    assert_eq!(
+        done.lines().pop().unwrap()["output"],
+        json!({"n": 5, "ok": false})
+    );
+    assert_eq!(lab.questions().len(), 2);
+    lab.ravel(&["answer", "--run", &run_id, "--all", "a", "n=1"])
+        .expect(0);
+    lab.ravel(&["answer", "--run", &run_id, "--all", "b", "ok=true"])
+        .expect(0);
+    run.end().expect(0);
+}
+
+#[test]
+fn of_answers_at_once_to_a_stopped_run_one_is_queued() {
+    let lab = Lab::new();
+    lab.write("two.yaml", TWO);
+    lab.ravel(&["run", "two.yaml", "--park"]).expect(4);
+    let a = id(&lab, "a");
+    let children: Vec<_> = (0..6)
+        .map(|index| {
+            let field = format!("n={index}");
+            let mut answer = lab.command(&["answer", &a, &field, "--quiet"]);
+            answer.stderr(std::process::Stdio::null()).spawn().unwrap()
+        })
+        .collect();
+    let mut codes: Vec<i32> = children
+        .into_iter()
+        .map(|mut child| child.wait().unwrap().code().unwrap())
+        .collect();
+    codes.sort_unstable();
+    assert_eq!(codes, [0, 7, 7, 7, 7, 7]);
+}

@@ -99,10 +99,10 @@ fn the_commands_of_the_pages_are_understood() {
     for line in blocks(GUIDE, "sh").into_iter().flat_map(str::lines) {
         let command = without_comment(line);
         // Placeholders for ids, and files of the reader's own.
-        let is_own = ["ravel run ", "ravel init"]
+        let is_own = ["ravel init", " A B", ".yaml"]
             .iter()
-            .any(|begin| command.starts_with(begin));
-        if !command.starts_with("ravel ") || command.ends_with(" A B") || is_own {
+            .any(|part| command.contains(part));
+        if !command.starts_with("ravel ") || is_own {
             continue;
         }
         let done = lab.shell(command);

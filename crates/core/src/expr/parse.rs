@@ -101,11 +101,61 @@ pub(crate) fn template(source: &str, mode: Mode) -> Result<(Vec<Stmt>, Unit), Sy
         };
         return Ok((body, Unit::default()));
     }
-    check_limits(source, false)?;
-    let tree = parse(source, "", SYNTAX.clone()).map_err(|error| translate(source, &error))?;
-    let mut lowering = Lowering::new(source, mode);
+    let masked = match mode {
+        Mode::Shell => mask_lengths(source),
+        Mode::Text | Mode::Url => None,
+    };
+    let text = masked.as_ref().map_or(source, |(text, _)| text);
+    check_limits(text, false)?;
+    let tree = parse(text, "", SYNTAX.clone()).map_err(|error| translate(text, &error))?;
+    let mut lowering = Lowering::new(text, mode);
+    lowering.mask = masked.as_ref().map(|(_, sign)| *sign);
     let body = lowering.template(&tree)?;
     Ok((body, lowering.unit))
+}
+
+/// Shell text in which the brace of every `${#name}` (a length, to a shell) is a sign that stands nowhere else in it, so that the
+/// parser sees no comment there. As long as the source: places stay.
+fn mask_lengths(source: &str) -> Option<(String, char)> {
+    if !source.contains("${#") {
+        return None;
+    }
+    let sign = ('\u{1}'..='\u{8}').find(|sign| !source.contains(*sign))?;
+    let mut masked = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some(found) = rest.find('{') {
+        let (before, from) = rest.split_at(found);
+        masked.push_str(before);
+        let length = match from.as_bytes().get(1) {
+            Some(b'#') if before.ends_with('$') => {
+                masked.push(sign);
+                rest = &from[1..];
+                continue;
+            }
+            Some(b'{') => tag_length(from, "}}"),
+            Some(b'%') => tag_length(from, "%}"),
+            Some(b'#') => from.find("#}").map_or(from.len(), |end| end + 2),
+            Some(_) | None => 1,
+        };
+        masked.push_str(&from[..length]);
+        rest = &from[length..];
+    }
+    masked.push_str(rest);
+    Some((masked, sign))
+}
+
+/// Bytes of a tag with its end, which does not stand in quotes.
+fn tag_length(text: &str, end: &str) -> usize {
+    let mut quote = None;
+    for (at, char) in text.char_indices().skip(2) {
+        match (quote, char) {
+            (None, '"' | '\'') => quote = Some(char),
+            (Some(open), _) if open == char => quote = None,
+            (None, _) if text[at..].starts_with(end) => return at + end.len(),
+            (_, _) => {}
+        }
+    }
+    text.len()
 }
 
 fn at(start: usize, end: usize) -> At {
@@ -208,7 +258,13 @@ fn translate(source: &str, error: &minijinja::Error) -> SyntaxError {
     if found.message.starts_with("unknown statement") {
         return found.hint(STATEMENTS);
     }
+    if found.message == "unexpected end of comment" {
+        return found.hint(COMMENT);
+    }
     let rest = &source.as_bytes()[start..];
+    if rest.starts_with(b".") && source[..start].trim_end().ends_with("{{") {
+        return found.hint(RAW);
+    }
     match FOREIGN
         .iter()
         .find(|(sign, _)| rest.starts_with(sign.as_bytes()))
@@ -220,6 +276,10 @@ fn translate(source: &str, error: &minijinja::Error) -> SyntaxError {
 
 /// The statements that there are.
 pub(crate) const STATEMENTS: &str = "for, if, set, with, filter, raw, break and continue are";
+
+const COMMENT: &str = "`{#` starts a comment of the template, up to `#}`; for the signs themselves write `{{ \"{#\" }}`";
+const RAW: &str =
+    "braces of another template language stand between `{% raw %}` and `{% endraw %}`";
 
 /// Signs of other languages, and what says the same here.
 const FOREIGN: &[(&str, &str)] = &[

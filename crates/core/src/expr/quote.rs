@@ -5,6 +5,7 @@ use std::ops::Range;
 use serde_json::Value;
 
 use super::ast::Stmt;
+use super::inner::Command;
 use super::ops;
 
 /// Writes a value as one shell word, or a list as one word per item.
@@ -92,6 +93,17 @@ pub enum Quote {
     Backslash,
     /// `$(( … ))`, which evaluates what it is given
     Arithmetic,
+    /// A `$` right before it, which changes how the shell reads the quotes
+    Dollar,
+}
+
+/// A `{{ }}` of a shell text that becomes a part of a program which the command it stands in runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InnerProgram {
+    /// Bytes of the expression inside the braces.
+    pub at: Range<usize>,
+    /// What reads the program: `sh -c`, `eval`, `ssh`.
+    pub reader: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +131,9 @@ struct Shell {
     escaped: bool,
     /// The two characters before.
     before: [char; 2],
+    /// The commands we are in, from the outermost: those in `$( )` stand within a word of the one around.
+    commands: Vec<Command>,
+    inner: Vec<InnerProgram>,
 }
 
 impl Shell {
@@ -136,11 +151,18 @@ impl Shell {
             State::Comment => Some(Quote::Comment),
             _ if self.states.contains(&State::Arithmetic) => Some(Quote::Arithmetic),
             _ if self.escaped => Some(Quote::Backslash),
+            _ if self.before[1] == '$' && self.before[0] != '\\' => Some(Quote::Dollar),
             State::Plain | State::Nested | State::Backtick | State::Arithmetic => None,
         }
     }
 
-    fn value(&mut self) {
+    fn value(&mut self, at: Range<usize>, raw: bool) {
+        if self.document.is_none()
+            && self.state() != State::Comment
+            && let Some(command) = self.commands.last_mut()
+        {
+            command.value(at, raw);
+        }
         self.word_start = false;
         self.escaped = false;
         self.before = ['\0'; 2];
@@ -161,6 +183,7 @@ impl Shell {
             let skip = match self.state() {
                 State::Single => {
                     self.close_if(char == '\'');
+                    self.quoted(char, '\'');
                     false
                 }
                 State::Comment => {
@@ -179,6 +202,7 @@ impl Shell {
                     }
                     (char, _) => {
                         self.close_if(char == '"');
+                        self.quoted(char, '"');
                         false
                     }
                 },
@@ -195,18 +219,47 @@ impl Shell {
             self.before = [self.before[1], char];
             if skip && let Some(skipped) = rest.next() {
                 self.before = [char, skipped];
+                // An escaped newline is none.
+                if char == '\\' && skipped != '\n' {
+                    self.word(skipped);
+                }
             }
         }
     }
 
     fn open(&mut self, state: State) -> bool {
         self.states.push(state);
+        if matches!(state, State::Nested | State::Backtick | State::Arithmetic) {
+            self.commands.push(Command::default());
+        }
         true
     }
 
     fn close_if(&mut self, closes: bool) {
-        if closes {
-            self.states.pop();
+        if closes
+            && let Some(State::Nested | State::Backtick | State::Arithmetic) = self.states.pop()
+        {
+            self.end_command();
+            self.commands.pop();
+        }
+    }
+
+    /// A character of a quoted word; `quote` ends it.
+    fn quoted(&mut self, char: char, quote: char) {
+        if char != quote {
+            self.word(char);
+        }
+    }
+
+    fn word(&mut self, char: char) {
+        if let Some(command) = self.commands.last_mut() {
+            command.push(char);
+        }
+    }
+
+    fn end_command(&mut self) {
+        if let Some(command) = self.commands.last_mut() {
+            std::mem::take(command).inner_programs(&mut self.inner);
         }
     }
 
@@ -218,14 +271,28 @@ impl Shell {
                 self.escaped = next.is_none();
                 return next.is_some();
             }
-            '\'' => self.states.push(State::Single),
-            '"' => self.states.push(State::Double),
+            '\'' | '"' => {
+                let quote = if char == '"' {
+                    State::Double
+                } else {
+                    State::Single
+                };
+                self.states.push(quote);
+                if let Some(command) = self.commands.last_mut() {
+                    command.start_word();
+                }
+            }
             '#' if word_start => self.states.push(State::Comment),
             '`' if self.state() == State::Backtick => self.close_if(true),
-            '`' => self.states.push(State::Backtick),
+            '`' => {
+                self.open(State::Backtick);
+            }
             '(' => {
                 let arithmetic = self.before == ['$', '('];
-                self.states.push(if arithmetic {
+                if self.before[1] != '$' && !arithmetic {
+                    self.end_command();
+                }
+                self.open(if arithmetic {
                     State::Arithmetic
                 } else {
                     State::Nested
@@ -234,14 +301,32 @@ impl Shell {
             }
             ')' => self.close_if(matches!(self.state(), State::Nested | State::Arithmetic)),
             '\n' => self.newline(),
-            ' ' | '\t' | ';' | '&' | '|' => self.word_start = true,
-            _ => {}
+            ' ' | '\t' | ';' | '&' | '|' => {
+                self.word_start = true;
+                self.separator(char);
+            }
+            '<' | '>' => {
+                if let Some(command) = self.commands.last_mut() {
+                    command.redirect();
+                }
+            }
+            char => self.word(char),
         }
         false
     }
 
+    fn separator(&mut self, char: char) {
+        match (char, self.commands.last_mut()) {
+            (' ' | '\t', Some(command)) => command.end_word(),
+            // `2>&1`, `>|`
+            (_, Some(command)) if matches!(self.before[1], '<' | '>') => command.redirect(),
+            (_, _) => self.end_command(),
+        }
+    }
+
     fn newline(&mut self) {
         self.word_start = true;
+        self.end_command();
         if !self.announced.is_empty() {
             self.document = Some((self.announced.remove(0), String::new()));
         }
@@ -249,6 +334,9 @@ impl Shell {
 
     /// Reads the end word after `<<`, or nothing after `<<<`.
     fn announce(&mut self, rest: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+        if let Some(command) = self.commands.last_mut() {
+            command.redirect();
+        }
         if rest.peek() == Some(&'<') {
             rest.next();
             return;
@@ -287,8 +375,8 @@ impl Shell {
     }
 }
 
-/// Finds the values of a shell template that stand inside quotes.
-pub(crate) fn hand_quoted(body: &[Stmt]) -> Vec<HandQuoted> {
+/// The values of a shell template that quoting does not protect: inside quotes, and in programs that a command is handed.
+pub(crate) fn unprotected(body: &[Stmt]) -> (Vec<HandQuoted>, Vec<InnerProgram>) {
     let mut shell = Shell {
         states: Vec::new(),
         announced: Vec::new(),
@@ -296,10 +384,16 @@ pub(crate) fn hand_quoted(body: &[Stmt]) -> Vec<HandQuoted> {
         word_start: true,
         escaped: false,
         before: ['\0'; 2],
+        commands: vec![Command::default()],
+        inner: Vec::new(),
     };
     let mut found = Vec::new();
     walk(body, &mut shell, &mut found);
-    found
+    while !shell.commands.is_empty() {
+        shell.end_command();
+        shell.commands.pop();
+    }
+    (found, shell.inner)
 }
 
 /// Follows the statements in the order of the text; branches are read as if they came one after the other.
@@ -314,7 +408,7 @@ fn walk(body: &[Stmt], shell: &mut Shell, found: &mut Vec<HandQuoted>) {
                         inside,
                     });
                 }
-                shell.value();
+                shell.value(node.at.range(), *raw);
             }
             Stmt::For(statement) => {
                 walk(&statement.body, shell, found);

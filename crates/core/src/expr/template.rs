@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::ast::{Kind, Node, Stmt, Unit};
 use super::draws::Draws;
 use super::eval::{Given, with_evaluator};
-use super::quote::{HandQuoted, hand_quoted};
+use super::quote::{HandQuoted, InnerProgram, unprotected};
 use super::scope::{EvalError, Scope, SyntaxError};
 use super::shape::Shape;
 use super::{Limits, Ref, parse};
@@ -88,7 +88,16 @@ impl Template {
     /// Values of a shell text that stand inside quotes or a here-document, where quoting them does harm.
     pub fn hand_quoted(&self) -> Vec<HandQuoted> {
         if self.mode == Mode::Shell {
-            hand_quoted(&self.body)
+            unprotected(&self.body).0
+        } else {
+            Vec::new()
+        }
+    }
+
+    /// Values of a shell text that become a part of a program which a command in it runs, where they are not quoted any more.
+    pub fn inner_programs(&self) -> Vec<InnerProgram> {
+        if self.mode == Mode::Shell {
+            unprotected(&self.body).1
         } else {
             Vec::new()
         }

@@ -128,6 +128,8 @@ codes! {
     UNUSED 901 Warning "something that is declared and not used" "RV0901";
     UNREACHABLE 902 Warning "a step that never runs" "RV0902";
     POINTLESS 903 Warning "a setting that has no effect" "RV0903";
+    CUT_SHORT 904 Warning "an effect that is cut short and asked about" "RV0904";
+    INNER_PROGRAM 905 Warning "a value in a program within shell text" "RV0905";
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub(crate) struct Lowering<'s> {
     /// Names that are known to have a value here, because a test said so.
     known: Vec<String>,
     depth: usize,
+    /// What stands for `{` in the text outside of tags, where the parser must not see one.
+    pub(crate) mask: Option<char>,
 }
 
 impl<'s> Lowering<'s> {
@@ -41,6 +43,7 @@ impl<'s> Lowering<'s> {
             loops: 0,
             known: Vec::new(),
             depth: 0,
+            mask: None,
         }
     }
 

@@ -32,7 +32,10 @@ impl Lowering<'_> {
 
     fn statement(&mut self, statement: &ast::Stmt<'_>) -> Result<Stmt, SyntaxError> {
         match statement {
-            ast::Stmt::EmitRaw(raw) => Ok(Stmt::Text(raw.raw.to_owned())),
+            ast::Stmt::EmitRaw(raw) => Ok(Stmt::Text(match self.mask {
+                Some(sign) => raw.raw.replace(sign, "{"),
+                None => raw.raw.to_owned(),
+            })),
             ast::Stmt::EmitExpr(emit) => self.emit(&emit.expr),
             ast::Stmt::ForLoop(statement) => self.for_loop(statement, at(statement.span())),
             ast::Stmt::IfCond(statement) => {

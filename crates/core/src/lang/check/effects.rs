@@ -1,7 +1,7 @@
 //! What may be repeated: retries, repairs, checks and caches against the effects of leaves.
 
 use crate::effect::{Effect, ErrorClass};
-use crate::graph::{BodyId, Gate, Kind, OnUncertain, StepId};
+use crate::graph::{BodyId, Gate, Kind, OnUncertain, StepDef, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::lower::Lower;
@@ -9,7 +9,7 @@ use crate::lang::source::Span;
 use crate::types::Type;
 
 /// Classes after which nobody knows whether a `once` happened.
-const UNCERTAIN: &[ErrorClass] = &[
+pub(super) const UNCERTAIN: &[ErrorClass] = &[
     ErrorClass::Timeout,
     ErrorClass::Deadline,
     ErrorClass::Crashed,
@@ -18,9 +18,7 @@ const UNCERTAIN: &[ErrorClass] = &[
 
 /// Checks every step's policies.
 pub(super) fn check(lower: &mut Lower<'_>) {
-    let mut once = Once {
-        found: vec![None; lower.bodies.len()],
-    };
+    let mut once = FirstLeaf::new(lower, |def| def.leaf.effect == Effect::Once);
     for index in 0..lower.steps.len() {
         let step = StepId(index as u32);
         leaf(lower, step);
@@ -30,7 +28,7 @@ pub(super) fn check(lower: &mut Lower<'_>) {
     }
 }
 
-fn span_of(lower: &Lower<'_>, step: StepId, key: &str) -> Span {
+pub(super) fn span_of(lower: &Lower<'_>, step: StepId, key: &str) -> Span {
     let info = lower.info(step);
     info.span(key).unwrap_or(info.name_span)
 }
@@ -93,7 +91,7 @@ fn leaf(lower: &mut Lower<'_>, step: StepId) {
     }
 }
 
-fn effect_name(effect: Effect) -> &'static str {
+pub(super) fn effect_name(effect: Effect) -> &'static str {
     match effect {
         Effect::Pure => "pure",
         Effect::Read => "read",
@@ -102,12 +100,18 @@ fn effect_name(effect: Effect) -> &'static str {
     }
 }
 
-/// The first `once` leaf of a body; bodies are looked at once each.
-struct Once {
+/// The first leaf of a body or step that is of a kind; bodies are looked at once each.
+pub(super) struct FirstLeaf {
     found: Vec<Option<Option<StepId>>>,
+    wanted: fn(&StepDef) -> bool,
 }
 
-impl Once {
+impl FirstLeaf {
+    pub(super) fn new(lower: &Lower<'_>, wanted: fn(&StepDef) -> bool) -> Self {
+        let found = vec![None; lower.bodies.len()];
+        Self { found, wanted }
+    }
+
     fn in_body(&mut self, lower: &Lower<'_>, body: BodyId) -> Option<StepId> {
         if let Some(known) = self.found[body.0 as usize] {
             return known;
@@ -120,7 +124,7 @@ impl Once {
         found
     }
 
-    fn in_step(&mut self, lower: &Lower<'_>, step: StepId) -> Option<StepId> {
+    pub(super) fn in_step(&mut self, lower: &Lower<'_>, step: StepId) -> Option<StepId> {
         let def = lower.def(step)?;
         match &def.kind {
             Kind::Model(_)
@@ -130,7 +134,7 @@ impl Once {
             | Kind::Wait(_)
             | Kind::Set(_)
             | Kind::Return(_)
-            | Kind::Fail(_) => (def.leaf.effect == Effect::Once).then_some(step),
+            | Kind::Fail(_) => (self.wanted)(def).then_some(step),
             Kind::Steps(body) | Kind::Race(body) => self.in_body(lower, *body),
             Kind::ForEach(spec) => self.in_body(lower, spec.body),
             Kind::Repeat(spec) => self.in_body(lower, spec.body),
@@ -150,7 +154,7 @@ impl Once {
     }
 }
 
-fn repair(lower: &mut Lower<'_>, step: StepId, once: &mut Once) {
+fn repair(lower: &mut Lower<'_>, step: StepId, once: &mut FirstLeaf) {
     let Some(def) = lower.def(step) else { return };
     if def.repair == 0 {
         return;

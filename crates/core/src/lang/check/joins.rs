@@ -1,5 +1,6 @@
 //! Joins, races, recursion, steps that never run.
 
+use super::effects::span_of;
 use crate::graph::{BodyId, DepKind, Join, Kind, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
@@ -17,11 +18,6 @@ pub(super) fn check(lower: &mut Lower<'_>) {
         unreachable(lower, body);
     }
     recursion(lower);
-}
-
-fn span_of(lower: &Lower<'_>, step: StepId, key: &str) -> Span {
-    let info = lower.info(step);
-    info.span(key).unwrap_or(info.name_span)
 }
 
 fn join(lower: &mut Lower<'_>, step: StepId) {

@@ -1,9 +1,12 @@
 //! The checks that need the whole graph, and the graph that passes them.
 
 mod common;
+mod cut;
 mod edges;
 mod effects;
 mod joins;
+mod names;
+mod retry;
 mod rules;
 mod shapes;
 mod skips;
@@ -43,6 +46,8 @@ pub(crate) fn check(bundle: &Bundle, origin: &Origin) -> Checked {
     joins::check(&mut lower);
     workspace::check(&mut lower, &orders);
     effects::check(&mut lower);
+    retry::check(&mut lower);
+    cut::check(&mut lower);
     unused::check(&mut lower);
     let problems = std::mem::take(&mut lower.problems);
     let diagnostics = report(problems, &origin.sources);

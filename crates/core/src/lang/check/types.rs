@@ -68,6 +68,7 @@ pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
     for flow in 0..flows {
         typer.flow(flow);
     }
+    super::names::check(&mut typer);
 }
 
 impl Typer<'_, '_> {

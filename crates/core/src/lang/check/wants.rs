@@ -7,7 +7,7 @@ use super::types::Typer;
 use crate::graph::{Kind, StepId};
 use crate::lang::codes::{self, Code};
 use crate::lang::diagnostic::{Problem, names, nearest};
-use crate::lang::lower::{Site, SiteId, Want, at_pointer};
+use crate::lang::lower::{Site, SiteId, Want, at_pointer, inner_problem};
 use crate::lang::source::Span;
 use crate::lang::tree::Node;
 use crate::types::{Field, Fit, Shape, Type};
@@ -32,6 +32,7 @@ impl Typer<'_, '_> {
     pub(super) fn site(&mut self, id: SiteId) -> Type {
         let site = self.take(id);
         let leaves = self.leaves(&site);
+        self.inner_programs(&site);
         let ty = match &site.json {
             Some(json) => {
                 let written = Written {
@@ -62,6 +63,19 @@ impl Typer<'_, '_> {
         };
         self.lower.sites[id as usize] = site;
         ty
+    }
+
+    /// Values in programs that a command of the site runs. Numbers and closed choices of plain words cannot be code.
+    fn inner_programs(&mut self, site: &Site) {
+        for inner in &site.inner {
+            let before = self.lower.problems.len();
+            let place = self.place(site.cx, &inner.text, false);
+            let ty = self.shape(place, &inner.shape);
+            self.lower.problems.truncate(before);
+            if !is_plain_word(&ty) {
+                self.lower.problem(inner_problem(&inner.reader, inner.span));
+            }
+        }
     }
 
     /// A site against a type that is known only now.
@@ -97,6 +111,7 @@ impl Typer<'_, '_> {
             node: Node::made(crate::lang::tree::Value::Null, slot.span),
             exprs: Vec::new(),
             raw: Vec::new(),
+            inner: Vec::new(),
         };
         std::mem::replace(slot, empty)
     }
@@ -379,9 +394,39 @@ impl Typer<'_, '_> {
     }
 }
 
+/// What other languages call the case for every other value.
+const CATCH_ALL: &[&str] = &["default", "else", "otherwise", "_", "*"];
+
+/// A case that was meant for every other value. True when there is one.
+fn catch_all(typer: &mut Typer<'_, '_>, step: StepId, on: &Type) -> bool {
+    let Some(Kind::Switch(spec)) = typer.lower.def(step).map(|def| &def.kind) else {
+        return false;
+    };
+    if spec.otherwise.is_some() {
+        return false;
+    }
+    let is_value = |word: &str| matches!(on.shape(), Shape::Enum(values) if values.iter().any(|value| value == word));
+    let found = spec.cases.iter().find_map(|(value, case)| {
+        let word = value.as_str()?;
+        (CATCH_ALL.contains(&word) && !is_value(word)).then(|| (word.to_owned(), *case))
+    });
+    let Some((word, case)) = found else {
+        return false;
+    };
+    let span = typer.lower.info(case).name_span;
+    let message = format!("the case `{word}` is for the value \"{word}\" only, not for all others");
+    typer.lower.problem(Problem::new(codes::CASE, span, message).hint(format!(
+        "what is for every other value stands beside `cases`: `else: {{ … }}`; if \"{word}\" is a value, add an `else` for the others"
+    )));
+    true
+}
+
 /// Cases of a `switch` against the values that there are.
 pub(super) fn cases(typer: &mut Typer<'_, '_>, step: StepId, on: Option<&Type>) {
     let Some(on) = on.map(plain) else { return };
+    if catch_all(typer, step, &on) {
+        return;
+    }
     let values: Vec<Json> = match on.shape() {
         Shape::Enum(values) => values.clone(),
         Shape::Boolean => vec![Json::Bool(true), Json::Bool(false)],
@@ -471,6 +516,31 @@ fn as_text(typer: &mut Typer<'_, '_>, step: StepId) {
                 *value = Json::String(value.to_string());
             }
         }
+    }
+}
+
+/// Whether no value of a type is anything but a word to a program.
+fn is_plain_word(ty: &Type) -> bool {
+    let plain_text = |text: &str| {
+        let mut bytes = text.bytes();
+        bytes.all(|byte| byte.is_ascii_alphanumeric() || b"-_./:".contains(&byte))
+    };
+    match plain(ty).shape() {
+        Shape::Null | Shape::Boolean | Shape::Integer | Shape::Number => true,
+        Shape::Enum(values) => values.iter().all(|value| match value {
+            Json::Null | Json::Bool(_) | Json::Number(_) => true,
+            Json::String(text) => plain_text(text),
+            Json::Array(_) | Json::Object(_) => false,
+        }),
+        Shape::Any
+        | Shape::Text
+        | Shape::File
+        | Shape::List(_)
+        | Shape::Fields { .. }
+        | Shape::Nullable(_)
+        | Shape::OneOf(_)
+        | Shape::Named(_)
+        | Shape::Opaque => false,
     }
 }
 

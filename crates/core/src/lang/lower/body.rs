@@ -7,9 +7,9 @@ use super::{
     BodyInfo, Cx, Edge, FrameId, FrameKind, Lower, Owner, Placed, RESERVED, StepInfo, Want,
 };
 use crate::graph::{Body, BodyId, DepKind, StepId};
-use crate::lang::diagnostic::Problem;
+use crate::lang::diagnostic::{Problem, quoted};
 use crate::lang::source::Span;
-use crate::lang::tree::{Entry, Node, Value};
+use crate::lang::tree::{Entry, Map, Node, Value};
 use crate::lang::{codes, keys};
 
 /// A step before it is lowered.
@@ -26,6 +26,52 @@ fn is_bare_kind(name: &str, node: &Node) -> bool {
         .map()
         .is_some_and(|map| keys::KINDS.iter().any(|kind| map.contains_key(kind.name)));
     is_kind && !holds_kind
+}
+
+const ONE_KEY: &str = "an entry of a list of steps is a map with one key, the step's name";
+/// Characters of a value that are repeated in a hint.
+const VALUE_SHOWN_MAX: usize = 40;
+
+/// `{ run: make, timeout: 5s }` as the step that was meant: `my_step: { run: make, … }`.
+pub(super) fn named_step(kind: &str, map: &Map) -> String {
+    // `name` and `id` are what other languages call a step by.
+    let titles = ["name", "id"].map(|key| map.get(key).and_then(|entry| entry.node.text()));
+    let name = titles.into_iter().flatten().next().and_then(as_name);
+    let value = match map.get(kind).and_then(|entry| entry.node.text()) {
+        Some(text) if text.chars().count() > VALUE_SHOWN_MAX || text.contains('\n') => None,
+        Some(text) => Some(plain_or_quoted(text)),
+        None => None,
+    };
+    let extra = map
+        .keys()
+        .any(|key| key != kind && key != "name" && key != "id");
+    format!(
+        "{}: {{ {kind}: {}{} }}",
+        name.as_deref().unwrap_or("my_step"),
+        value.as_deref().unwrap_or("…"),
+        if extra { ", …" } else { "" }
+    )
+}
+
+/// `Build the site` as `build_the_site`.
+fn as_name(title: &str) -> Option<String> {
+    let words = title.split(|c: char| !c.is_ascii_alphanumeric());
+    let name = words
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join("_")
+        .to_ascii_lowercase();
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        .then_some(name)
+}
+
+fn plain_or_quoted(text: &str) -> String {
+    let plain = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '.')
+        && text
+            .chars()
+            .all(|c| c.is_alphanumeric() || " ._-/=+".contains(c))
+        && !text.ends_with(' ');
+    if plain { text.to_owned() } else { quoted(text) }
 }
 
 /// What a body belongs to.
@@ -172,24 +218,18 @@ impl<'b> Lower<'b> {
 
     fn not_one_key(&mut self, item: &Node) {
         let kind = item.map().and_then(|map| {
-            keys::KINDS
-                .iter()
-                .find(|kind| map.contains_key(kind.name))
-                .map(|kind| kind.name)
+            let kind = keys::KINDS.iter().find(|kind| map.contains_key(kind.name));
+            kind.map(|kind| (kind.name, map))
         });
-        let problem = Problem::new(
-            codes::WRONG_SHAPE,
-            item.span,
-            "an entry of a list of steps is a map with one key, the step's name",
-        );
-        let hint = match (kind, item.map()) {
-            (Some(kind), _) => {
-                format!("name it and indent its keys below the name: `- my_step: {{ {kind}: … }}`")
-            }
-            (None, Some(_)) => "start each step with its own `-`".to_owned(),
-            (None, None) => "write `- name: { set: … }`".to_owned(),
+        let (message, hint) = match (kind, item.map()) {
+            (Some((kind, map)), _) => (
+                "this entry of the list says what a step does, but not its name",
+                format!("the name is the key: `- {}`", named_step(kind, map)),
+            ),
+            (None, Some(_)) => (ONE_KEY, "start each step with its own `-`".to_owned()),
+            (None, None) => (ONE_KEY, "write `- name: { set: … }`".to_owned()),
         };
-        self.problem(problem.hint(hint));
+        self.problem(Problem::new(codes::WRONG_SHAPE, item.span, message).hint(hint));
     }
 
     fn reserve(&mut self, host: Host, step: &Written<'_>, placed: Placed) -> StepId {
@@ -226,6 +266,7 @@ impl<'b> Lower<'b> {
             hidden: Vec::new(),
             spans: Vec::new(),
             inherited: Vec::new(),
+            says_attempts: false,
         });
         id
     }

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::{Cx, Edge, Lower, Owner, Placed, ReadOf};
+use super::{Cx, Edge, Lower, Owner, Placed, ReadOf, Unknown};
 use crate::expr::Ref;
 use crate::graph::{BodyId, DepKind, StepId};
 use crate::lang::codes;
@@ -149,7 +149,7 @@ impl Lower<'_> {
     }
 
     /// All names in sight.
-    fn in_sight(&self, frame: FrameId) -> Vec<String> {
+    pub(crate) fn in_sight(&self, frame: FrameId) -> Vec<String> {
         let mut names = Vec::new();
         let mut at = Some(frame);
         while let Some(id) = at {
@@ -211,9 +211,11 @@ impl Lower<'_> {
             }) => self.read_step(cx, (body, position, step), true, true, span),
             Some(Found::Bind(_) | Found::Input(_) | Found::Run | Found::Steps | Found::Secrets)
             | None => {
-                let names = self.in_sight(cx.frame);
-                let hint = nearest(name, names.iter().map(String::as_str))
-                    .map(|near| format!("did you mean `steps.{near}`?"));
+                let hint = self.wants_hints().then(|| self.in_sight(cx.frame));
+                let hint = hint.and_then(|names| {
+                    nearest(name, names.iter().map(String::as_str))
+                        .map(|near| format!("did you mean `steps.{near}`?"))
+                });
                 let problem = Problem::new(
                     codes::UNKNOWN_NAME,
                     span,
@@ -226,7 +228,13 @@ impl Lower<'_> {
 
     fn unknown_name(&mut self, cx: Cx, reference: &Ref, span: Span) {
         let name = &reference.root;
+        if !self.wants_hints() {
+            let message = format!("there is no step or name `{name}` here");
+            self.problem(Problem::new(codes::UNKNOWN_NAME, span, message));
+            return;
+        }
         let names = self.in_sight(cx.frame);
+        let mut of_place = true;
         let hint = match name.as_str() {
             "last" => Some("`last` is there in steps with `repair` and in fallbacks".to_owned()),
             "output" => Some("`output` is there in gates, `until` and `compensate`".to_owned()),
@@ -235,15 +243,23 @@ impl Lower<'_> {
             "loop" => Some("`loop` is there in the steps of a `for_each` or `repeat`".to_owned()),
             "args" => Some("`args` is there in a `check`, and in Python and Node source".to_owned()),
             "env" => Some("the environment is not read by expressions; hand values in as input, secrets as `secrets.NAME`".to_owned()),
-            _ => self.flow_field_hint(cx.flow, name).or_else(|| {
+            _ => {
+                of_place = false;
                 nearest(name, names.iter().map(String::as_str)).map(|near| {
                     let mut fixed = reference.clone();
                     fixed.root = near.to_owned();
                     format!("did you mean `{fixed}`?")
                 })
-            }),
+            }
         };
         let hint = hint.or_else(|| self.inner_step_hint(cx.flow, name));
+        if !of_place {
+            self.unknown.push(Unknown {
+                problem: self.problems.len(),
+                cx,
+                name: name.clone(),
+            });
+        }
         self.problem(
             Problem::new(
                 codes::UNKNOWN_NAME,
@@ -252,14 +268,6 @@ impl Lower<'_> {
             )
             .maybe_hint(hint),
         );
-    }
-
-    /// `ticket` for `input.ticket`.
-    fn flow_field_hint(&self, flow: usize, name: &str) -> Option<String> {
-        match self.flows[flow].input.field(name) {
-            crate::types::Field::Found(_) => Some(format!("did you mean `input.{name}`?")),
-            crate::types::Field::Missing(_) | crate::types::Field::Unknown => None,
-        }
     }
 
     /// A step of that name exists, but inside a scope.

@@ -154,10 +154,10 @@ impl Lower<'_> {
             let hint = match near {
                 Some(near) => format!("did you mean `{near}`?"),
                 None if models.is_empty() => format!(
-                    "define it: `models: {{ {target}: provider/model }}` here or in ravel.toml"
+                    "set RAVEL_MODEL_URL, as in `export RAVEL_MODEL_URL=http://127.0.0.1:8080/v1`, and every name is the model there; or define it: `models: {{ {target}: provider/model }}` here or in ravel.toml"
                 ),
                 None => format!(
-                    "the models are {}; or write `provider/model`",
+                    "the models are {}; or write `provider/model`, or set RAVEL_MODEL_URL to an endpoint of yours",
                     names(models.iter().map(String::as_str))
                 ),
             };

@@ -10,12 +10,14 @@ mod fingerprint;
 mod flow;
 mod frame;
 mod hidden;
+mod inner;
 mod kinds;
 mod policy;
 mod program;
 mod read;
 mod schemas;
 mod scopes;
+mod spelling;
 mod step;
 mod text;
 mod triggers;
@@ -25,6 +27,7 @@ use indexmap::IndexMap;
 
 pub(crate) use flow::FlowState;
 pub(crate) use frame::{Bind, Found, Frame, FrameId, FrameKind, RESERVED};
+pub(crate) use inner::inner_problem;
 pub(crate) use text::{Site, SiteId, Want, at_pointer};
 pub(crate) use types::NamedTypes;
 
@@ -34,6 +37,18 @@ use super::keys;
 use super::source::Span;
 use crate::graph::{Body, BodyId, DepKind, StepDef, StepId};
 use crate::types::Type;
+
+/// Problems that get a hint which is searched for. A report shows far fewer, and each search looks at every name.
+pub(crate) const HINTED_MAX: usize = 1_000;
+
+/// A name that nothing has: the hint may be a field, which is known when the types are.
+#[derive(Debug)]
+pub(crate) struct Unknown {
+    /// The index of its problem.
+    pub(crate) problem: usize,
+    pub(crate) cx: Cx,
+    pub(crate) name: String,
+}
 
 /// What owns an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,8 +112,10 @@ pub(crate) struct StepInfo {
     pub(crate) sites: Vec<SiteId>,
     pub(crate) hidden: Vec<StepId>,
     spans: Vec<(&'static str, Span)>,
-    /// `on_uncertain` came from `defaults`.
+    /// Keys that came from `defaults`.
     pub(crate) inherited: Vec<&'static str>,
+    /// `retry` says how many tries there are.
+    pub(crate) says_attempts: bool,
 }
 
 impl StepInfo {
@@ -164,6 +181,7 @@ pub(crate) struct Lower<'b> {
     pub(crate) frames: Vec<Frame>,
     pub(crate) sites: Vec<Site>,
     pub(crate) flow_sites: IndexMap<usize, Vec<SiteId>>,
+    pub(crate) unknown: Vec<Unknown>,
 }
 
 impl<'b> Lower<'b> {
@@ -180,11 +198,17 @@ impl<'b> Lower<'b> {
             frames: Vec::new(),
             sites: Vec::new(),
             flow_sites: IndexMap::new(),
+            unknown: Vec::new(),
         }
     }
 
     pub(crate) fn problem(&mut self, problem: Problem) {
         self.problems.push(problem);
+    }
+
+    /// Whether there is a point in searching for hints.
+    pub(crate) fn wants_hints(&self) -> bool {
+        self.problems.len() < HINTED_MAX
     }
 
     pub(crate) fn info(&self, step: StepId) -> &StepInfo {

@@ -23,6 +23,11 @@ pub(crate) fn once() -> Retry {
     }
 }
 
+/// `retry: 3`, `retry: { attempts: 3 }`.
+fn says_attempts(retry: &Node) -> bool {
+    matches!(retry.value, Value::Number(_)) || retry.get("attempts").is_some()
+}
+
 impl Lower<'_> {
     /// The policies of a leaf; defaults for scopes.
     pub(crate) fn leaf(&mut self, cx: Cx, id: StepId, kind: &'static Kind, map: &Map) -> Leaf {
@@ -31,6 +36,9 @@ impl Lower<'_> {
             return leaf;
         }
         leaf.retry = self.retry(kind, map);
+        self.info_mut(id).says_attempts = map
+            .get("retry")
+            .is_some_and(|entry| says_attempts(&entry.node));
         let timeout = map
             .get("timeout")
             .and_then(|entry| self.duration(&entry.node, "timeout"));

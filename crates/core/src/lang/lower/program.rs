@@ -124,7 +124,10 @@ impl Lower<'_> {
                     );
                     return None;
                 }
-                let (value, _) = self.value(cx, &entry.node, Want::Any, Places::default())?;
+                let (value, site) = self.value(cx, &entry.node, Want::Any, Places::default())?;
+                if let Some(words) = entry.node.list() {
+                    self.inner_words(site, words);
+                }
                 Some((Program::Command(value), false))
             }
             language => self.source_program(cx, language, &entry.node),

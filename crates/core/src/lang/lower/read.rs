@@ -252,7 +252,9 @@ impl Lower<'_> {
             .iter()
             .flat_map(|table| table.keys)
             .map(|key| key.name);
-        let near = nearest(key, here.clone());
+        let near = foreign_key(key)
+            .filter(|meant| tables.iter().any(|table| table.get(meant).is_some()))
+            .or_else(|| nearest(key, here.clone()));
         let elsewhere: Vec<&str> = keys::KINDS
             .iter()
             .filter(|kind| kind.available && kind.table.get(key).is_some())
@@ -345,6 +347,29 @@ impl Lower<'_> {
         self.problem(Problem::new(codes::BAD_NAME, span, message).maybe_hint(hint));
         false
     }
+}
+
+/// Keys of other languages and what they are called here.
+const FOREIGN_KEYS: &[(&str, &[&str])] = &[
+    ("else", &["default", "otherwise"]),
+    ("after", &["needs", "depends_on", "dependsOn"]),
+    ("when", &["if", "condition"]),
+    (
+        "cwd",
+        &["workdir", "working_directory", "working-directory", "dir"],
+    ),
+    ("env", &["environment"]),
+    ("with", &["args", "arguments", "params", "parameters"]),
+    ("input", &["inputs"]),
+    ("output", &["outputs"]),
+    ("retry", &["retries"]),
+    ("catch", &["on_error", "rescue", "except"]),
+    ("finally", &["ensure", "always"]),
+];
+
+fn foreign_key(key: &str) -> Option<&'static str> {
+    let found = FOREIGN_KEYS.iter().find(|(_, words)| words.contains(&key));
+    found.map(|(meant, _)| *meant)
 }
 
 /// The place of a table in a sentence: `a flow`, `` `retry` ``.

@@ -10,6 +10,10 @@ use crate::lang::source::Span;
 use crate::lang::tree::{Map, Node, Value};
 use crate::types::Type;
 
+/// The types of JSON Schema.
+const JSON_TYPES: &[&str] = &[
+    "string", "integer", "number", "boolean", "object", "array", "null",
+];
 /// Keywords of JSON Schema whose value is a schema.
 const SCHEMA_WORDS: &[&str] = &[
     "items",
@@ -72,6 +76,27 @@ const OTHER_WORDS: &[&str] = &[
     "$comment",
 ];
 
+/// Words that are used for those of JSON Schema, and what says the same.
+const FOREIGN_WORDS: &[(&[&str], &str)] = &[
+    (
+        &["optional", "nullable", "required"],
+        "every field is required, but one whose type is `T | null` or that has a `default`",
+    ),
+    (
+        &["values", "choices", "options", "one_of"],
+        "for one of some values write `{ enum: [a, b] }`",
+    ),
+    (&["min"], "did you mean `minimum`?"),
+    (&["max"], "did you mean `maximum`?"),
+    (&["regex"], "did you mean `pattern`?"),
+    (&["desc", "help", "doc"], "did you mean `description`?"),
+    (
+        &["of", "element", "elements", "item", "items_type"],
+        "did you mean `items`? A list of strings is `[string]`",
+    ),
+    (&["fields", "props"], "did you mean `properties`?"),
+];
+
 fn is_keyword(word: &str) -> bool {
     [SCHEMA_WORDS, LIST_WORDS, MAP_WORDS, OTHER_WORDS]
         .iter()
@@ -81,12 +106,22 @@ fn is_keyword(word: &str) -> bool {
 impl Lower<'_> {
     /// A JSON Schema map, in which a type of the language may stand wherever a schema may.
     pub(super) fn schema_map(&mut self, flow: usize, map: &Map) -> Option<Json> {
+        if self.foreign_type(map).is_some() {
+            return None;
+        }
         if let Some((word, entry)) = map.iter().find(|(word, _)| !is_keyword(word)) {
             let known = [SCHEMA_WORDS, LIST_WORDS, MAP_WORDS, OTHER_WORDS].concat();
             let nested = "a map within fields is a JSON Schema; for nested fields name a type under `types:`";
-            let hint = match nearest(word, known.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`? {nested}"),
-                None => nested.to_owned(),
+            let foreign = FOREIGN_WORDS
+                .iter()
+                .find(|(words, _)| words.contains(&word.as_str()));
+            let hint = match (foreign, nearest(word, known.iter().copied())) {
+                // A field may be called so, and then there are others beside it that are no words of JSON Schema either.
+                (Some((_, hint)), _) if map.contains_key("type") || map.len() == 1 => {
+                    (*hint).to_owned()
+                }
+                (_, Some(near)) => format!("did you mean `{near}`? {nested}"),
+                (_, None) => nested.to_owned(),
             };
             self.problem(
                 Problem::new(
@@ -150,15 +185,66 @@ impl Lower<'_> {
             return Some(());
         }
         let message = format!("`{word}` takes {wanted}, and this is {}", node.what());
-        self.problem(Problem::new(codes::BAD_TYPE, node.span, message));
+        let hint = (word == "required").then(|| FOREIGN_WORDS[0].1.to_owned());
+        self.problem(Problem::new(codes::BAD_TYPE, node.span, message).maybe_hint(hint));
         None
+    }
+
+    /// `type: [string, "null"]`: names of JSON Schema, of which the value is one.
+    fn type_names(&mut self, node: &Node, items: &[Node]) -> Option<Json> {
+        let mut names = Vec::new();
+        for item in items {
+            let name = match &item.value {
+                Value::Null => Some("null"),
+                Value::Text(name) if JSON_TYPES.contains(&name.as_str()) => Some(name.as_str()),
+                Value::Text(_)
+                | Value::Bool(_)
+                | Value::Number(_)
+                | Value::List(_)
+                | Value::Map(_) => None,
+            };
+            names.extend(name);
+        }
+        let (message, hint) = match (names.as_slice(), items) {
+            ([name], [_]) => (
+                format!("to JSON Schema `type: [{name}]` is one {name}, and not a list"),
+                format!("write `[{name}]` for a list, `{name}` for one"),
+            ),
+            (all, _) if all.len() == items.len() && !items.is_empty() => {
+                return Some(names.into());
+            }
+            (_, _) => (
+                "a list of types holds names of JSON Schema".to_owned(),
+                "write `T | null` for a type that may be null, `[T]` for a list".to_owned(),
+            ),
+        };
+        self.problem(Problem::new(codes::BAD_TYPE, node.span, message).hint(hint));
+        None
+    }
+
+    /// `{ type: list, items: string }`, `{ type: enum, values: [a, b] }`.
+    fn foreign_type(&mut self, map: &Map) -> Option<()> {
+        let node = &map.get("type")?.node;
+        let name = node.text()?;
+        let hint = match name.to_ascii_lowercase().as_str() {
+            "enum" | "literal" | "choice" => "leave `type` out: `{ enum: [a, b] }`".to_owned(),
+            "list" | "array" | "sequence" if name != "array" => {
+                let item = map.get("items").and_then(|entry| entry.node.text());
+                let item = item.filter(|item| item.chars().all(char::is_alphanumeric));
+                format!("did you mean `[{}]`?", item.unwrap_or("any"))
+            }
+            _ => return None,
+        };
+        let message = format!("there is no type `{name}`");
+        self.problem(Problem::new(codes::BAD_TYPE, node.span, message).hint(hint));
+        Some(())
     }
 
     fn keyword(&mut self, flow: usize, word: &str, node: &Node) -> Option<Json> {
         match (word, &node.value) {
             // `type: Reply`, `type: string | null`: types of the language in the place of a JSON Schema's.
             ("type", Value::Text(name)) if !matches!(name.as_str(), "array" | "object") => {
-                let schema = self.named_schema(flow, name, node.span)?;
+                let schema = self.spelt_schema(flow, name, node.span)?;
                 let only = schema
                     .as_object()
                     .filter(|map| map.len() == 1)
@@ -166,6 +252,7 @@ impl Lower<'_> {
                     .cloned();
                 Some(only.unwrap_or(schema))
             }
+            ("type", Value::List(items)) => self.type_names(node, items),
             (word, Value::Map(schemas)) if MAP_WORDS.contains(&word) => {
                 let mut out = JsonMap::new();
                 for (name, entry) in schemas {

@@ -277,6 +277,7 @@ impl Lower<'_> {
         };
         for (value, entry) in written.into_iter().flatten() {
             let step = self.case(cx, id, &format!("case[{value}]"), &entry.node);
+            self.info_mut(step).name_span = entry.key;
             cases.push((parse_scalar(value), step));
         }
         let otherwise = map

@@ -1,12 +1,13 @@
 //! A step: its kind found, defaults merged, the keys of any step read.
 
+use super::body::named_step;
 use super::{Bind, Cx, Edge, Lower, Owner, Placed};
 use crate::graph::{DepKind, Join, Leaf, Place, StepDef, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, names, nearest};
 use crate::lang::keys::{self, Kind};
 use crate::lang::source::Span;
-use crate::lang::tree::{Map, Node, Value};
+use crate::lang::tree::{Entry, Map, Node, Value};
 
 /// Keys of any step that a hidden step (a gate, a check, a compensation) does not have: its host has them.
 const HOST_KEYS: &[&str] = &[
@@ -55,9 +56,18 @@ impl Lower<'_> {
                     node.what()
                 ),
             );
-            self.problem(problem.hint(
-                "a step says what it does: `{ set: … }`, `{ run: … }`, `{ model: …, prompt: … }`",
-            ));
+            let hint = if keys::KINDS.iter().any(|kind| kind.name == name) {
+                let entry = Entry {
+                    key: node.span,
+                    node: node.clone(),
+                };
+                let map = Map::from_iter([(name.clone(), entry)]);
+                format!("give the step a name: `{}`", named_step(&name, &map))
+            } else {
+                "a step says what it does: `{ set: … }`, `{ run: … }`, `{ model: …, prompt: … }`"
+                    .to_owned()
+            };
+            self.problem(problem.hint(hint));
             return;
         };
         let Some(kind) = self.kind_of(id, map, node.span) else {

@@ -5,6 +5,7 @@ use std::ops::Range;
 use indexmap::IndexMap;
 use serde_json::Value as Json;
 
+use super::inner::{Inner, inner_hint, inner_problem};
 use super::{Cx, Lower, Owner};
 use crate::expr::{
     Content, Expr, LeafError, Mode, Quote, Ref, Shape, SyntaxError, Template, ValueTemplate,
@@ -49,6 +50,8 @@ pub(crate) struct Site {
     pub(crate) exprs: Vec<SiteExpr>,
     /// Expressions that opt out of shell quoting.
     pub(crate) raw: Vec<(Shape, Span)>,
+    /// Expressions that become a part of a program which a command runs.
+    pub(crate) inner: Vec<Inner>,
 }
 
 /// One expression of a site.
@@ -149,6 +152,7 @@ impl Lower<'_> {
             node: Node::made(Value::Null, node.span),
             exprs: vec![text],
             raw: Vec::new(),
+            inner: Vec::new(),
         };
         let id = self.add_site(site);
         Some((expr, id))
@@ -207,23 +211,31 @@ impl Lower<'_> {
                 return None;
             }
         };
+        let programs = template.inner_programs();
         for place in template.hand_quoted() {
             let span = self.at(node, place.at.clone());
             let inside = match place.inside {
-                Quote::Single | Quote::Double => "inside quotes",
-                Quote::HereDocument => "in a here-document",
-                Quote::Comment => "in a comment, which its first newline ends,",
-                Quote::Backslash => "behind a backslash, which takes its quoting away,",
-                Quote::Arithmetic => "inside `$(( ))`, which evaluates it,",
+                Quote::Single | Quote::Double => {
+                    "inside quotes in shell text, where it is quoted once more"
+                }
+                Quote::HereDocument => "in a here-document, where it is quoted once more",
+                Quote::Comment => "in a comment of shell text, which its first newline ends",
+                Quote::Backslash => {
+                    "behind a backslash in shell text, which takes its quoting away"
+                }
+                Quote::Arithmetic => "inside `$(( ))` of shell text, which evaluates it",
+                Quote::Dollar => {
+                    "behind a `$` in shell text, which changes how its quotes are read"
+                }
             };
-            let problem = Problem::new(
-                codes::HAND_QUOTED,
-                span,
-                format!("a value stands {inside} in shell text, where it is quoted once more"),
-            );
-            self.problem(problem.hint(
-                "leave the quotes out, every `{{ }}` becomes one word; for a part of a longer text hand it in by `env: { NAME: … }` and write \"$NAME\"",
-            ));
+            let problem =
+                Problem::new(codes::HAND_QUOTED, span, format!("a value stands {inside}"));
+            let hint = match programs.iter().find(|program| program.at == place.at) {
+                Some(program) => inner_hint(&program.reader),
+                None if place.inside == Quote::Dollar => "write `{{ }}` without the `$`".to_owned(),
+                None => "leave the quotes out, every `{{ }}` becomes one word; for a part of a longer text hand it in by `env: { NAME: … }` and write \"$NAME\"".to_owned(),
+            };
+            self.problem(problem.hint(hint));
         }
         Some(template)
     }
@@ -240,10 +252,12 @@ impl Lower<'_> {
                 (shape, span)
             })
             .collect();
+        let shapes = template.shapes();
+        let inner = self.inner_programs(node, template, &shapes);
         let text = SiteExpr {
             pointer: String::new(),
             native: false,
-            shapes: template.shapes(),
+            shapes,
             text: node.clone(),
         };
         let made = Node::made(Value::Null, node.span);
@@ -255,6 +269,7 @@ impl Lower<'_> {
             node: made,
             exprs: vec![text],
             raw,
+            inner,
         });
     }
 
@@ -331,6 +346,9 @@ impl Lower<'_> {
                     .hint(hint),
             );
         }
+        for inner in self.inner_programs(&content, &template, &template.shapes()) {
+            self.problem(inner_problem(&inner.reader, inner.span).related(node.span, "named here"));
+        }
         Some(Text {
             template,
             with: Some(with),
@@ -402,6 +420,7 @@ impl Lower<'_> {
             node: node.clone(),
             exprs,
             raw: Vec::new(),
+            inner: Vec::new(),
         };
         let id = self.add_site(site);
         Some((value, id))

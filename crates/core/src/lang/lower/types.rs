@@ -200,7 +200,7 @@ impl Lower<'_> {
     /// The type of one field: a name, `T | null`, `[T]`, a JSON Schema map.
     pub(super) fn field_schema(&mut self, flow: usize, node: &Node) -> Option<Json> {
         match &node.value {
-            Value::Text(text) => self.named_schema(flow, text, node.span),
+            Value::Text(text) => self.spelt_schema(flow, text, node.span),
             Value::Map(map) => self.schema_map(flow, map),
             Value::List(items) => match items.as_slice() {
                 [item] => Some(json!({ "type": "array", "items": self.field_schema(flow, item)? })),
@@ -243,6 +243,21 @@ impl Lower<'_> {
         };
         self.problem(problem.hint(hint));
         None
+    }
+
+    /// A type as text, with a hint where another language spells it so.
+    pub(super) fn spelt_schema(&mut self, flow: usize, text: &str, span: Span) -> Option<Json> {
+        let own = &self.flows[flow].types.entries;
+        let is_own = |name: &str| own.contains_key(name);
+        if !is_spelt(text, &is_own)
+            && let Some(right) = super::spelling::respelt(text, &is_own)
+        {
+            let message = format!("there is no type `{}`", text.trim());
+            let hint = format!("did you mean `{right}`?");
+            self.problem(Problem::new(codes::BAD_TYPE, span, message).hint(hint));
+            return None;
+        }
+        self.named_schema(flow, text, span)
     }
 
     /// `string`, `Reply | null`, `[string]` as text.
@@ -307,17 +322,7 @@ impl Lower<'_> {
     fn unknown_type(&mut self, flow: usize, name: &str, span: Span) {
         let own = self.flows[flow].types.names();
         let known = BASIC.iter().copied().chain(own.iter().map(String::as_str));
-        let alias = match name {
-            "str" | "text" => Some("string"),
-            "int" => Some("integer"),
-            "float" | "double" => Some("number"),
-            "bool" => Some("boolean"),
-            "dict" | "map" => Some("object"),
-            "list" | "array" => Some("[any]"),
-            "date" | "datetime" => Some("string"),
-            _ => None,
-        };
-        let hint = match alias.or_else(|| nearest(name, known)) {
+        let hint = match nearest(name, known) {
             Some(near) => format!("did you mean `{near}`?"),
             None => format!(
                 "the basic types are {}; others are named under `types:`",
@@ -330,8 +335,24 @@ impl Lower<'_> {
     }
 }
 
+/// Whether every name in a type is one.
+fn is_spelt(text: &str, is_own: &dyn Fn(&str) -> bool) -> bool {
+    let text = text.trim();
+    let parts = split_union(text);
+    if parts.len() > 1 {
+        return parts.into_iter().all(|part| is_spelt(part, is_own));
+    }
+    match text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+    {
+        Some(item) => is_spelt(item, is_own),
+        None => BASIC.contains(&text) || is_own(text),
+    }
+}
+
 /// Splits at `|` outside brackets.
-fn split_union(text: &str) -> Vec<&str> {
+pub(super) fn split_union(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0i32, 0);
     for (at, c) in text.char_indices() {

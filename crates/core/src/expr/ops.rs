@@ -134,10 +134,32 @@ pub(crate) fn equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-fn order_numbers(left: &Number, right: &Number) -> Option<Ordering> {
+/// Numbers by their values: an integer is not rounded to be compared with a floating-point number.
+pub(crate) fn order_numbers(left: &Number, right: &Number) -> Option<Ordering> {
     match (left.as_i128(), right.as_i128()) {
         (Some(left), Some(right)) => Some(left.cmp(&right)),
-        _ => left.as_f64()?.partial_cmp(&right.as_f64()?),
+        (Some(left), None) => order_mixed(left, right.as_f64()?),
+        (None, Some(right)) => order_mixed(right, left.as_f64()?).map(Ordering::reverse),
+        (None, None) => left.as_f64()?.partial_cmp(&right.as_f64()?),
+    }
+}
+
+/// An integer of 64 bits and a floating-point number.
+fn order_mixed(integer: i128, float: f64) -> Option<Ordering> {
+    // Beyond the range of an `i128` the conversion ends at its bounds, which no integer here reaches.
+    let whole = integer.cmp(&(float.trunc() as i128));
+    let fraction = 0.0.partial_cmp(&float.fract())?;
+    Some(whole.then(fraction))
+}
+
+/// A number as a floating-point one, if that is exact.
+pub(crate) fn exact_float(number: &Number) -> Result<f64, String> {
+    let float = number.as_f64().unwrap_or(f64::NAN);
+    match number.as_i128() {
+        Some(integer) if float as i128 != integer => {
+            Err(format!("{number} has no exact floating-point number"))
+        }
+        Some(_) | None => Ok(float),
     }
 }
 
@@ -294,7 +316,8 @@ fn integers(op: MathOp, left: i128, right: i128) -> Result<Value, String> {
         MathOp::Remainder => Some(left.rem_euclid(right)),
         MathOp::Power => match u32::try_from(right) {
             Ok(exponent) => left.checked_pow(exponent),
-            Err(_) => return float((left as f64).powf(right as f64)),
+            // A negative exponent: the result is a fraction.
+            Err(_) => return power(left, right),
         },
         MathOp::Divide | MathOp::Concat => None,
     };
@@ -304,16 +327,24 @@ fn integers(op: MathOp, left: i128, right: i128) -> Result<Value, String> {
         .ok_or_else(|| "the result is too large for an integer".to_owned())
 }
 
+fn power(left: i128, right: i128) -> Result<Value, String> {
+    let number = |integer| Number::from_i128(integer).unwrap_or_else(|| 0.into());
+    floats(MathOp::Power, &number(left), &number(right))
+}
+
 /// What JSON integers are stored as.
 fn fits(number: i128) -> bool {
     i64::try_from(number).is_ok() || u64::try_from(number).is_ok()
 }
 
 fn floats(op: MathOp, left: &Number, right: &Number) -> Result<Value, String> {
-    let (left, right) = (
-        left.as_f64().unwrap_or(f64::NAN),
-        right.as_f64().unwrap_or(f64::NAN),
-    );
+    let exact = |number: &Number| {
+        exact_float(number).map_err(|why| match op {
+            MathOp::Divide => format!("{why}, which `/` gives; `//` divides integers"),
+            _ => why,
+        })
+    };
+    let (left, right) = (exact(left)?, exact(right)?);
     if right == 0.0 && matches!(op, MathOp::Divide | MathOp::FloorDivide | MathOp::Remainder) {
         return Err("division by zero".to_owned());
     }

@@ -74,8 +74,13 @@ pub enum Form {
     Path(Ref),
     /// A constant.
     Literal(Value),
-    /// A variable of the template, or a field of `loop`.
-    Variable,
+    /// A variable of the template, by its slot; a field of `loop` has none.
+    Variable {
+        /// What it is called.
+        name: String,
+        /// Which of the template's variables it is.
+        slot: Option<usize>,
+    },
     /// Static steps below something that is no reference.
     Below {
         /// What they start at.
@@ -204,7 +209,9 @@ impl Shape {
             Form::Filter { returns, .. } | Form::Call { returns, .. } => *returns,
             Form::List(_) => ValueKind::List,
             Form::Object(_) => ValueKind::Object,
-            Form::Path(_) | Form::Variable | Form::Below { .. } | Form::Other(_) => ValueKind::Any,
+            Form::Path(_) | Form::Variable { .. } | Form::Below { .. } | Form::Other(_) => {
+                ValueKind::Any
+            }
         }
     }
 
@@ -238,7 +245,14 @@ impl Builder<'_> {
         match kind {
             Kind::Const(value) => Form::Literal(value.clone()),
             Kind::Path { reference, .. } => Form::Path(self.unit.refs[*reference].clone()),
-            Kind::Local(_) | Kind::Loop { .. } => Form::Variable,
+            Kind::Local(slot) => Form::Variable {
+                name: self.unit.locals[*slot].clone(),
+                slot: Some(*slot),
+            },
+            Kind::Loop { .. } => Form::Variable {
+                name: "loop".to_owned(),
+                slot: None,
+            },
             Kind::Walk(of, steps) => Form::Below {
                 of: self.boxed(of),
                 steps: steps.clone(),

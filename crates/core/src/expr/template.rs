@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::ast::{Kind, Node, Stmt, Unit};
+use super::ast::{Kind, Node, Stmt, Target, Unit};
 use super::draws::Draws;
 use super::eval::{Given, with_evaluator};
 use super::quote::{HandQuoted, InnerProgram, unprotected};
@@ -20,6 +20,33 @@ pub enum Mode {
     Shell,
     /// A URL: every value is percent-encoded, except one that the URL begins with.
     Url,
+}
+
+/// An expression of a text.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// What it is made of.
+    pub shape: Shape,
+    /// The variable that has its value, if one has and is never given another.
+    pub binds: Option<Binding>,
+}
+
+/// How an expression gives a variable of the template its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// `{% for x in … %}`: one item after the other, or the keys of an object.
+    Items(usize),
+    /// `{% set x = … %}`
+    Value(usize),
+}
+
+impl Binding {
+    /// The slot of the variable.
+    pub fn slot(self) -> usize {
+        match self {
+            Self::Items(slot) | Self::Value(slot) => slot,
+        }
+    }
 }
 
 /// A parsed text.
@@ -78,11 +105,22 @@ impl Template {
 
     /// The shapes of all expressions in it, in the order of the source.
     pub fn shapes(&self) -> Vec<Shape> {
-        let mut shapes = Vec::new();
-        each_node(&self.body, &mut |node, _| {
-            shapes.push(Shape::new(node, &self.unit))
+        self.parts().into_iter().map(|part| part.shape).collect()
+    }
+
+    /// All expressions in it, in the order of the source, with the variables that they give values to.
+    pub fn parts(&self) -> Vec<Part> {
+        let mut assigned = vec![0; self.unit.locals.len()];
+        count_assignments(&self.body, &mut assigned);
+        let mut parts = Vec::new();
+        each_node(&self.body, &mut |node, _, binds| {
+            let once = |binds: &Binding| assigned[binds.slot()] == 1;
+            parts.push(Part {
+                shape: Shape::new(node, &self.unit),
+                binds: binds.filter(once),
+            });
         });
-        shapes
+        parts
     }
 
     /// Values of a shell text that stand inside quotes or a here-document, where quoting them does harm.
@@ -107,7 +145,7 @@ impl Template {
     pub fn raw_shell(&self) -> Vec<Shape> {
         let mut shapes = Vec::new();
         if self.mode == Mode::Shell {
-            each_node(&self.body, &mut |node, raw| {
+            each_node(&self.body, &mut |node, raw, _| {
                 if raw {
                     shapes.push(Shape::new(node, &self.unit));
                 }
@@ -141,32 +179,87 @@ impl Template {
     }
 }
 
-/// Calls `see` with every expression, and whether it is emitted raw.
-fn each_node(body: &[Stmt], see: &mut impl FnMut(&Node, bool)) {
+/// The slot of a target that is one variable.
+fn slot(target: &Target) -> Option<usize> {
+    match target {
+        Target::Local(slot) => Some(*slot),
+        Target::Unpack(_) | Target::Field(..) => None,
+    }
+}
+
+fn count_targets(target: &Target, counts: &mut [u32]) {
+    match target {
+        Target::Local(slot) => counts[*slot] += 1,
+        Target::Unpack(targets) => targets
+            .iter()
+            .for_each(|target| count_targets(target, counts)),
+        Target::Field(..) => {}
+    }
+}
+
+/// How often each variable is given a value by the text.
+fn count_assignments(body: &[Stmt], counts: &mut [u32]) {
+    for statement in body {
+        match statement {
+            Stmt::Text(_) | Stmt::Emit { .. } | Stmt::Continue | Stmt::Break => {}
+            Stmt::Set { target, .. } => count_targets(target, counts),
+            Stmt::If {
+                then, otherwise, ..
+            } => {
+                count_assignments(then, counts);
+                count_assignments(otherwise, counts);
+            }
+            Stmt::For(statement) => {
+                count_targets(&statement.target, counts);
+                count_assignments(&statement.body, counts);
+                count_assignments(&statement.otherwise, counts);
+            }
+            Stmt::With { assign, body, .. } => {
+                assign
+                    .iter()
+                    .for_each(|(target, _)| count_targets(target, counts));
+                count_assignments(body, counts);
+            }
+            Stmt::Capture { body, then, .. } => {
+                count_assignments(body, counts);
+                count_assignments(std::slice::from_ref(then), counts);
+            }
+        }
+    }
+}
+
+/// Calls `see` with every expression, whether it is emitted raw, and the variable that it gives a value to.
+fn each_node(body: &[Stmt], see: &mut impl FnMut(&Node, bool, Option<Binding>)) {
     for statement in body {
         match statement {
             Stmt::Text(_) | Stmt::Continue | Stmt::Break => {}
-            Stmt::Emit { node, raw } => see(node, *raw),
-            Stmt::Set { node, .. } => see(node, false),
+            Stmt::Emit { node, raw } => see(node, *raw, None),
+            Stmt::Set { target, node } => see(node, false, slot(target).map(Binding::Value)),
             Stmt::If {
                 test,
                 then,
                 otherwise,
             } => {
-                see(test, false);
+                see(test, false, None);
                 each_node(then, see);
                 each_node(otherwise, see);
             }
             Stmt::For(statement) => {
-                see(&statement.iter, false);
+                see(
+                    &statement.iter,
+                    false,
+                    slot(&statement.target).map(Binding::Items),
+                );
                 if let Some(filter) = &statement.filter {
-                    see(filter, false);
+                    see(filter, false, None);
                 }
                 each_node(&statement.body, see);
                 each_node(&statement.otherwise, see);
             }
             Stmt::With { assign, body, .. } => {
-                assign.iter().for_each(|(_, node)| see(node, false));
+                for (target, node) in assign {
+                    see(node, false, slot(target).map(Binding::Value));
+                }
                 each_node(body, see);
             }
             Stmt::Capture { body, then, .. } => {

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::catalog::{Catalog, ToolInfo};
 use super::check::{Checked, check};
-use super::diagnostic::{Diagnostic, Problem, nearest};
+use super::diagnostic::{Diagnostic, Problem, Severity, nearest};
 use super::source::{FileId, ReadError, Source, Sources, Span};
 use super::tree::{self, Node, TextLimits, Value};
 use super::{codes, keys};
@@ -17,6 +17,8 @@ use crate::graph::Graph;
 
 /// Files that one flow may name, sub-flows and their files included.
 pub const BUNDLE_FILES_MAX: usize = 10_000;
+/// Problems of one report; of more, the first ones are told and the others counted.
+pub const DIAGNOSTICS_MAX: usize = 200;
 
 /// A flow, its sub-flows, prompt files and schemas, and what of the project it depends on.
 ///
@@ -217,12 +219,40 @@ pub(crate) fn report(mut problems: Vec<Problem>, sources: &Sources) -> Vec<Diagn
     problems.dedup_by(|later, first| {
         later.span == first.span && (later.code == first.code || is_text(first))
     });
+    let dropped = shorten(&mut problems);
     let mut report: Vec<Diagnostic> = problems
         .into_iter()
         .map(|problem| Diagnostic::new(problem, sources))
         .collect();
     report.dedup();
+    if let (Some(last), 1..) = (report.last_mut(), dropped) {
+        last.message
+            .push_str(&format!("; and {dropped} more, which are not shown"));
+    }
     report
+}
+
+/// Keeps the first problems, errors before warnings, in their order. Returns how many were dropped.
+fn shorten(problems: &mut Vec<Problem>) -> usize {
+    let whole = problems.len();
+    if whole <= DIAGNOSTICS_MAX {
+        return 0;
+    }
+    let is_error = |problem: &Problem| problem.code.severity() == Severity::Error;
+    let errors = problems.iter().filter(|problem| is_error(problem)).count();
+    let mut room_of_errors = DIAGNOSTICS_MAX;
+    let mut room_of_warnings = DIAGNOSTICS_MAX.saturating_sub(errors);
+    problems.retain(|problem| {
+        let room = if is_error(problem) {
+            &mut room_of_errors
+        } else {
+            &mut room_of_warnings
+        };
+        let fits = *room > 0;
+        *room = room.saturating_sub(1);
+        fits
+    });
+    whole - problems.len()
 }
 
 /// Problems of the text itself: what else is wrong at their place follows from them.

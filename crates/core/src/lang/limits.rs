@@ -2,7 +2,7 @@
 
 use crate::effect::Millis;
 
-pub use super::bundle::BUNDLE_FILES_MAX;
+pub use super::bundle::{BUNDLE_FILES_MAX, DIAGNOSTICS_MAX};
 pub use super::tree::{FILE_BYTES_MAX, TREE_DEPTH_MAX, TREE_NODES_MAX};
 pub use crate::types::VIOLATIONS_MAX;
 

@@ -123,7 +123,16 @@ impl Walk {
                 | Shape::Fields { .. },
                 _,
             ) => {
-                self.wrong(at, format!("{} is not {}", shown(value), described(ty)));
+                let why = match ty.shape() {
+                    Shape::Integer if is_rounded(value) => {
+                        "; an integer beyond 64 bits is handed in as text"
+                    }
+                    _ => "",
+                };
+                self.wrong(
+                    at,
+                    format!("{} is not {}{why}", shown(value), described(ty)),
+                );
                 None
             }
         }
@@ -248,15 +257,25 @@ impl Walk {
     }
 }
 
+/// Largest integer up to which every integer is a floating-point number: of a larger one nobody knows what it was.
+const EXACT_FLOAT_MAX: f64 = 9_007_199_254_740_992.0;
+
 fn is_whole(number: &serde_json::Number) -> bool {
-    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|value| value.fract() == 0.0)
+    let is_exact = |value: f64| value.fract() == 0.0 && value.abs() <= EXACT_FLOAT_MAX;
+    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(is_exact)
+}
+
+/// An integer that was rounded to a floating-point number, or may have been.
+fn is_rounded(value: &Value) -> bool {
+    let large = |float: f64| float.fract() == 0.0 && float.abs() > EXACT_FLOAT_MAX;
+    value.is_f64() && value.as_f64().is_some_and(large)
 }
 
 /// Equality as JSON Schema has it: `1` and `1.0` are the same number.
 pub(super) fn same(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
-            left == right || left.as_f64() == right.as_f64()
+            crate::expr::order_numbers(left, right) == Some(std::cmp::Ordering::Equal)
         }
         _ => left == right,
     }

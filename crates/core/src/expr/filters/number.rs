@@ -81,10 +81,11 @@ fn whole(text: &str) -> Result<Value, String> {
 
 fn float<'v>(value: &'v Value, args: &Values<'v>) -> Result<Out<'v>, String> {
     let made = match value {
-        Value::Number(number) => ops::float(number.as_f64().unwrap_or(f64::NAN)),
-        Value::String(text) => match text.trim().parse::<f64>() {
-            Ok(float) => ops::float(float),
-            Err(_) => Err(format!("{:?} is not a number", text.trim())),
+        Value::Number(number) => ops::exact_float(number).and_then(ops::float),
+        Value::String(text) => match (whole(text.trim()), text.trim().parse::<f64>()) {
+            (Ok(Value::Number(integer)), _) => ops::exact_float(&integer).and_then(ops::float),
+            (_, Ok(float)) => ops::float(float),
+            (_, Err(_)) => Err(format!("{:?} is not a number", text.trim())),
         },
         other => Err(format!("{} is not a number", ops::a_kind(other))),
     };

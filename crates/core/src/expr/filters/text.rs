@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::{Filter, Out, a_list, a_text, attribute_of};
 use crate::expr::eval::Values;
+use crate::expr::json::exact_json;
 use crate::expr::ops;
 use crate::expr::quote::percent_encode;
 use crate::expr::shape::ValueKind;
@@ -65,10 +66,7 @@ fn string<'v>(value: &'v Value, _: &Values<'v>) -> Result<Out<'v>, String> {
 
 fn from_json<'v>(value: &'v Value, args: &Values<'v>) -> Result<Out<'v>, String> {
     let text = a_text(value)?;
-    match (
-        serde_json::from_str(text),
-        args.named.first().copied().flatten(),
-    ) {
+    match (exact_json(text), args.named.first().copied().flatten()) {
         // An escape in the text must not become the mark of a secret.
         (Ok(value), _) => Ok(Out::Made(without_marks(Val::new(value)).into_json())),
         (Err(_), Some(default)) => Ok(Out::Same(default)),

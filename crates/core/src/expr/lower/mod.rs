@@ -395,11 +395,7 @@ impl<'s> Lowering<'s> {
     /// Remembers the names that have a value when `test` came out as `outcome`.
     fn learn(&mut self, test: &Node, outcome: bool) {
         match &test.kind {
-            Kind::Defined(of, wanted) if *wanted == outcome => {
-                if let Kind::Path { root, .. } = &of.kind {
-                    self.known.push(self.unit.roots[*root].name.clone());
-                }
-            }
+            Kind::Defined(of, wanted) if *wanted == outcome => self.knows(of),
             Kind::Not(inner) => self.learn(inner, !outcome),
             Kind::And(left, right) if outcome => {
                 self.learn(left, true);
@@ -409,8 +405,80 @@ impl<'s> Lowering<'s> {
                 self.learn(left, false);
                 self.learn(right, false);
             }
+            // Whatever the outcome, it was read.
+            Kind::Path { .. } | Kind::Walk(..) => self.knows(test),
+            Kind::Default { input, other, .. } if outcome && is_falsy(other) => self.knows(input),
+            Kind::Test { test, input, .. } if !outcome && test.names[0] == "none" => {
+                if let Kind::Default { input, other, .. } = &input.kind
+                    && matches!(&other.kind, Kind::Const(Value::Null))
+                {
+                    self.knows(input);
+                }
+            }
+            Kind::Compare(op, left, right) => self.learn_compared(*op, left, right, outcome),
             _ => {}
         }
+    }
+
+    /// `x | default(c) != c`, `steps.x.state == "succeeded"`.
+    fn learn_compared(&mut self, op: CompareOp, left: &Node, right: &Node, outcome: bool) {
+        let equal = match op {
+            CompareOp::Equal => outcome,
+            CompareOp::NotEqual => !outcome,
+            CompareOp::Less
+            | CompareOp::LessOrEqual
+            | CompareOp::Greater
+            | CompareOp::GreaterOrEqual
+            | CompareOp::In
+            | CompareOp::NotIn => return,
+        };
+        for (side, constant) in [(left, right), (right, left)] {
+            let Kind::Const(constant) = &constant.kind else {
+                continue;
+            };
+            match &side.kind {
+                Kind::Path { reference, .. } if equal => {
+                    let reference = &self.unit.refs[*reference];
+                    if let ("steps", [PathStep::Key(step), PathStep::Key(field)], Some("succeeded")) =
+                        (&*reference.root, &*reference.path, constant.as_str())
+                        && field == "state"
+                    {
+                        self.known.push(step.clone());
+                    }
+                }
+                Kind::Default { input, other, .. } => {
+                    // The stand-in is the constant: what is not it was there. Or the other way round.
+                    let is_stand_in = matches!(&other.kind, Kind::Const(other) if super::ops::equal(other, constant));
+                    let is_const = matches!(&other.kind, Kind::Const(_));
+                    if is_const && is_stand_in != equal {
+                        self.knows(input);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Remembers that what a node reads has a value.
+    fn knows(&mut self, node: &Node) {
+        match &node.kind {
+            Kind::Path { root, .. } => {
+                let name = self.unit.roots[*root].name.clone();
+                self.known.push(name);
+            }
+            Kind::Walk(of, _) => self.knows(of),
+            _ => {}
+        }
+    }
+}
+
+/// A constant that is false to Jinja.
+fn is_falsy(node: &Node) -> bool {
+    match &node.kind {
+        Kind::Const(value) => !super::ops::truthy(value),
+        Kind::List(items) => items.is_empty(),
+        Kind::Object(fields) => fields.is_empty(),
+        _ => false,
     }
 }
 

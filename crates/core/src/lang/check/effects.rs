@@ -275,7 +275,7 @@ fn roots(shape: &crate::expr::Shape) -> Vec<String> {
     use crate::expr::Form;
     match &shape.form {
         Form::Path(reference) => vec![reference.root.clone()],
-        Form::Literal(_) | Form::Variable => Vec::new(),
+        Form::Literal(_) | Form::Variable { .. } => Vec::new(),
         Form::Below { of, .. } | Form::Not(of) | Form::Defined { of, .. } | Form::Negate(of) => {
             roots(of)
         }

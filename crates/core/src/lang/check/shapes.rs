@@ -7,7 +7,7 @@ use super::rules::{
     plain,
 };
 use super::types::Typer;
-use crate::expr::{CompareOp, Form, PathStep, Ref, Shape};
+use crate::expr::{Binding, CompareOp, Form, PathStep, Ref, Shape};
 use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, names, nearest};
 use crate::lang::lower::{Bind, Cx, Found, Owner};
@@ -34,10 +34,25 @@ impl Typer<'_, '_> {
         match &shape.form {
             Form::Path(reference) => self.path(place, reference),
             Form::Literal(value) => literal(value),
-            Form::Variable => self.common.any.clone(),
+            Form::Variable { slot, .. } => {
+                let known = slot.and_then(|slot| self.locals.get(&slot));
+                known.cloned().unwrap_or_else(|| self.common.any.clone())
+            }
             Form::Below { of, steps } => {
                 let ty = self.shape(place, of);
-                self.below(place, shape, ty, steps)
+                match &of.form {
+                    Form::Variable { name, .. } => {
+                        // Reported as a field of a step would be.
+                        let reference = Ref {
+                            root: name.clone(),
+                            path: steps.clone(),
+                            guarded: false,
+                            at: shape.at.clone(),
+                        };
+                        self.walk(place, &reference, ty, 0)
+                    }
+                    _ => self.below(place, shape, ty, steps),
+                }
             }
             Form::Compare { op, left, right } => {
                 self.compare(place, shape, *op, left, right);
@@ -101,6 +116,24 @@ impl Typer<'_, '_> {
                 self.common.any.clone()
             }
         }
+    }
+
+    /// Gives a variable of the template the type of what it is given.
+    pub(super) fn bind(&mut self, binds: Binding, given: &Type) {
+        let ty = match binds {
+            Binding::Value(_) => given.clone(),
+            Binding::Items(_) => {
+                let given = plain(given);
+                if let TypeShape::List(item) = given.shape() {
+                    item.clone()
+                } else if let TypeShape::Fields { .. } = given.shape() {
+                    self.common.string.clone()
+                } else {
+                    self.common.any.clone()
+                }
+            }
+        };
+        self.locals.insert(binds.slot(), ty);
     }
 
     fn each(&mut self, place: Place<'_>, parts: &[Shape]) -> Vec<Type> {
@@ -205,30 +238,35 @@ impl Typer<'_, '_> {
 
     /// The type of a reference; a field that is not there is the mistake this checker exists for.
     fn path(&mut self, place: Place<'_>, reference: &Ref) -> Type {
-        let span = self.lower.at(place.text, reference.at.clone());
         let Some(found) = self.lower.find(place.cx.frame, &reference.root) else {
             return self.common.any.clone();
         };
-        let (mut ty, skip) = match found {
+        let (ty, skip) = match found {
             Found::Steps => match self.meta(place, reference) {
                 Some(ty) => (ty, 1),
                 None => return self.common.any.clone(),
             },
             Found::Secrets => return self.common.string.clone(),
             Found::Step { step, .. } => {
-                self.read_without_output(step, span);
+                self.read_without_output(step, place, reference);
                 (self.value_of(step), 0)
             }
             Found::Input(flow) => (self.lower.flows[flow].input.clone(), 0),
             Found::Run => (self.common.run.clone(), 0),
-            Found::Bind(bind) => (self.bound(bind, span), 0),
+            Found::Bind(bind) => (self.bound(bind, place, reference), 0),
         };
+        self.walk(place, reference, ty, skip)
+    }
+
+    /// The type below what a reference starts at.
+    fn walk(&mut self, place: Place<'_>, reference: &Ref, start: Type, skip: usize) -> Type {
+        let mut ty = start;
         for (index, step) in reference.path.iter().enumerate().skip(skip) {
             match ty.field(&part(step)) {
                 Field::Found(next) => ty = next,
                 Field::Unknown => return self.common.any.clone(),
                 Field::Missing(known) => {
-                    self.no_field(place, reference, index, &ty, &known, span);
+                    self.no_field(place, reference, index, &ty, &known);
                     return self.common.any.clone();
                 }
             }
@@ -245,7 +283,7 @@ impl Typer<'_, '_> {
         }
     }
 
-    fn bound(&mut self, bind: Bind, span: Span) -> Type {
+    fn bound(&mut self, bind: Bind, place: Place<'_>, reference: &Ref) -> Type {
         match bind {
             Bind::Item(step) => self
                 .items
@@ -254,7 +292,7 @@ impl Typer<'_, '_> {
                 .unwrap_or_else(|| self.common.any.clone()),
             Bind::Carry(step) | Bind::Output(step) => {
                 if let Bind::Output(_) = bind {
-                    self.read_without_output(step, span);
+                    self.read_without_output(step, place, reference);
                 }
                 let known = if matches!(bind, Bind::Output(_)) {
                     &self.outputs
@@ -288,8 +326,8 @@ impl Typer<'_, '_> {
         index: usize,
         ty: &Type,
         known: &[String],
-        span: Span,
     ) {
+        let span = self.lower.at(place.text, reference.at.clone());
         let mut base = reference.clone();
         base.path.truncate(index);
         let reader = self.reader(place.cx);

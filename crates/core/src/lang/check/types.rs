@@ -8,11 +8,11 @@ use super::common::Common;
 use super::edges::Orders;
 use super::rules::a;
 use super::shapes::Place;
+use crate::expr::Ref;
 use crate::graph::{BodyId, Catch, Gate, Kind, OnUncertain, StepId, Wait};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::lower::{Lower, Owner, SiteId};
-use crate::lang::source::Span;
 use crate::types::{Field, Fit, Shape, Type};
 
 /// How deep calls of flows without `returns` are followed for a type.
@@ -45,6 +45,8 @@ pub(super) struct Typer<'l, 'b> {
     pub(super) items: BTreeMap<StepId, Type>,
     pub(super) carries: BTreeMap<StepId, Type>,
     pub(super) outputs: BTreeMap<StepId, Type>,
+    /// Variables of the template that is being typed, by slot.
+    pub(super) locals: BTreeMap<usize, Type>,
     flows: Vec<Option<Type>>,
     active: Vec<usize>,
     typed: Vec<bool>,
@@ -61,6 +63,7 @@ pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
         items: BTreeMap::new(),
         carries: BTreeMap::new(),
         outputs: BTreeMap::new(),
+        locals: BTreeMap::new(),
         flows: vec![None; flows],
         active: Vec::new(),
         typed: vec![false; steps],
@@ -514,7 +517,7 @@ impl Typer<'_, '_> {
     }
 
     /// A scope whose value is read and that has none to give.
-    pub(super) fn read_without_output(&mut self, step: StepId, span: Span) {
+    pub(super) fn read_without_output(&mut self, step: StepId, place: Place<'_>, reference: &Ref) {
         let Some(body) = self.without_output(step) else {
             return;
         };
@@ -529,6 +532,7 @@ impl Typer<'_, '_> {
         let name = self.lower.info(step).name.clone();
         let count = steps.len();
         let at = self.lower.info(step).name_span;
+        let span = self.lower.at(place.text, reference.at.clone());
         let message =
             format!("`{name}` has {count} steps and no `output`, so it has no value to read");
         let problem = Problem::new(codes::NO_OUTPUT, span, message).related(at, "this scope");

@@ -121,11 +121,16 @@ impl Typer<'_, '_> {
         let mut leaves = Vec::with_capacity(site.exprs.len());
         for expr in &site.exprs {
             let place = self.place(site.cx, &expr.text, strict);
-            let mut types = Vec::new();
-            for shape in &expr.shapes {
-                types.push(self.shape(place, shape));
+            let mut last = None;
+            self.locals.clear();
+            for part in &expr.parts {
+                let ty = self.shape(place, &part.shape);
+                if let Some(binds) = part.binds {
+                    self.bind(binds, &ty);
+                }
+                last = Some(ty);
             }
-            let ty = match (expr.native, types.pop()) {
+            let ty = match (expr.native, last) {
                 (true, Some(ty)) => ty,
                 (true, None) | (false, _) => self.common.string.clone(),
             };

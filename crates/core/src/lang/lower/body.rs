@@ -207,6 +207,9 @@ impl<'b> Lower<'b> {
 
     /// What it held was refused before, with a problem of its own.
     fn is_refused(&self, node: &Node) -> bool {
+        if !self.wants_hints() {
+            return true;
+        }
         let within = |span: Span| {
             span.file == node.span.file && (node.span.start..=node.span.end).contains(&span.start)
         };

@@ -1,7 +1,7 @@
 //! Values in programs that a command is handed: `sh -c`, `eval`, `ssh`, `python -c`.
 
 use super::{Lower, SiteId};
-use crate::expr::{Shape, Template, inner_words};
+use crate::expr::{Part, Shape, Template, inner_words};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::source::Span;
@@ -23,12 +23,13 @@ impl Lower<'_> {
         &self,
         node: &Node,
         template: &Template,
-        shapes: &[Shape],
+        parts: &[Part],
     ) -> Vec<Inner> {
         let quoted = template.hand_quoted();
         let mut inner = Vec::new();
         for program in template.inner_programs() {
-            let shape = shapes.iter().find(|shape| shape.at == program.at);
+            let shapes = parts.iter().map(|part| &part.shape);
+            let shape = shapes.into_iter().find(|shape| shape.at == program.at);
             if let Some(shape) = shape
                 && !quoted.iter().any(|place| place.at == program.at)
             {
@@ -59,12 +60,17 @@ impl Lower<'_> {
                 // A value that is the program is not a part of one.
                 let parts = exprs.filter(|expr| expr.pointer == pointer && !(whole && expr.native));
                 for expr in parts {
-                    inner.extend(expr.shapes.iter().map(|shape| Inner {
-                        shape: shape.clone(),
-                        span: self.at(&expr.text, shape.at.clone()),
-                        reader: reader.clone(),
-                        text: expr.text.clone(),
-                    }));
+                    inner.extend(
+                        expr.parts
+                            .iter()
+                            .map(|part| &part.shape)
+                            .map(|shape| Inner {
+                                shape: shape.clone(),
+                                span: self.at(&expr.text, shape.at.clone()),
+                                reader: reader.clone(),
+                                text: expr.text.clone(),
+                            }),
+                    );
                 }
             }
         }

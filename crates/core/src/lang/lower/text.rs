@@ -8,13 +8,13 @@ use serde_json::Value as Json;
 use super::inner::{Inner, inner_hint, inner_problem};
 use super::{Cx, Lower, Owner};
 use crate::expr::{
-    Content, Expr, LeafError, Mode, Quote, Ref, Shape, SyntaxError, Template, ValueTemplate,
+    Content, Expr, LeafError, Mode, Part, Quote, Ref, Shape, SyntaxError, Template, ValueTemplate,
 };
 use crate::graph::Text;
 use crate::lang::bundle::{resolve, unreadable};
 use crate::lang::diagnostic::{Problem, names, nearest, quoted};
 use crate::lang::source::Span;
-use crate::lang::tree::{Map, Node, Value, cut_text, locate};
+use crate::lang::tree::{Locator, Map, Node, Value, cut_text, locate};
 use crate::lang::{codes, keys, secrets};
 use crate::types::Type;
 
@@ -61,13 +61,19 @@ pub(crate) struct SiteExpr {
     pub(crate) pointer: String,
     /// It gives its native type; false within text.
     pub(crate) native: bool,
-    pub(crate) shapes: Vec<Shape>,
+    pub(crate) parts: Vec<Part>,
     /// The scalar it is written in, to map offsets to the source.
     pub(crate) text: Node,
 }
 
+/// Bytes of the longest scalar in which every problem of a long report has a place of its own: finding one reads the scalar.
+const PLACED_BYTES_MAX: usize = 64 << 10;
+
 impl Lower<'_> {
     pub(crate) fn at(&self, node: &Node, range: Range<usize>) -> Span {
+        if node.span.range().len() > PLACED_BYTES_MAX && !self.wants_hints() {
+            return node.span;
+        }
         locate(self.source(node.span), node, range)
     }
 
@@ -100,8 +106,12 @@ impl Lower<'_> {
     }
 
     fn references(&mut self, cx: Cx, node: &Node, refs: &[Ref]) {
+        if refs.is_empty() {
+            return;
+        }
+        let locator = Locator::new(self.source(node.span), node);
         for reference in refs {
-            let span = self.at(node, reference.at.clone());
+            let span = locator.span(reference.at.clone());
             self.reference(cx, reference, span);
         }
     }
@@ -141,7 +151,7 @@ impl Lower<'_> {
         let text = SiteExpr {
             pointer: String::new(),
             native: true,
-            shapes: vec![expr.shape()],
+            parts: vec![only(&expr)],
             text: node.clone(),
         };
         let site = Site {
@@ -252,12 +262,12 @@ impl Lower<'_> {
                 (shape, span)
             })
             .collect();
-        let shapes = template.shapes();
-        let inner = self.inner_programs(node, template, &shapes);
+        let parts = template.parts();
+        let inner = self.inner_programs(node, template, &parts);
         let text = SiteExpr {
             pointer: String::new(),
             native: false,
-            shapes,
+            parts,
             text: node.clone(),
         };
         let made = Node::made(Value::Null, node.span);
@@ -346,7 +356,7 @@ impl Lower<'_> {
                     .hint(hint),
             );
         }
-        for inner in self.inner_programs(&content, &template, &template.shapes()) {
+        for inner in self.inner_programs(&content, &template, &template.parts()) {
             self.problem(inner_problem(&inner.reader, inner.span).related(node.span, "named here"));
         }
         Some(Text {
@@ -401,14 +411,14 @@ impl Lower<'_> {
                     .secrets_below
                     .is_some_and(|prefix| leaf.pointer.starts_with(prefix));
             self.references(Cx { secrets, ..cx }, &text, leaf.content.refs());
-            let (native, shapes) = match &leaf.content {
-                Content::Expr(expr) => (true, vec![expr.shape()]),
-                Content::Text(template) => (false, template.shapes()),
+            let (native, parts) = match &leaf.content {
+                Content::Expr(expr) => (true, vec![only(expr)]),
+                Content::Text(template) => (false, template.parts()),
             };
             exprs.push(SiteExpr {
                 pointer: leaf.pointer.clone(),
                 native,
-                shapes,
+                parts,
                 text,
             });
         }
@@ -474,6 +484,14 @@ impl Lower<'_> {
                 quoted("{{ secrets.NAME }}")
             )));
         }
+    }
+}
+
+/// An expression that stands alone.
+fn only(expr: &Expr) -> Part {
+    Part {
+        shape: expr.shape(),
+        binds: None,
     }
 }
 

@@ -5,7 +5,7 @@ use serde_json::Number;
 use super::TextLimits;
 use super::node::{Entry, Map, Node, Style, Value};
 use crate::lang::codes;
-use crate::lang::diagnostic::Problem;
+use crate::lang::diagnostic::{Problem, quoted};
 use crate::lang::source::{FileId, Span};
 
 struct Json<'a> {
@@ -216,7 +216,22 @@ impl Json<'_> {
             .bytes()
             .take_while(|byte| matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E' | b'0'..=b'9'))
             .count();
-        match self.text[self.at..self.at + len].parse::<Number>() {
+        let number = &self.text[self.at..self.at + len];
+        if crate::expr::is_too_large(number) {
+            let span = Span::new(self.file, self.at, self.at + len);
+            self.problems.push(
+                Problem::new(
+                    codes::AMBIGUOUS,
+                    span,
+                    format!("the integer {number} does not fit into 64 bits"),
+                )
+                .hint(format!("write {} for the text", quoted(number))),
+            );
+            let text = number.to_owned();
+            self.at += len;
+            return Ok(Value::Text(text));
+        }
+        match number.parse::<Number>() {
             Ok(number) => {
                 self.at += len;
                 Ok(Value::Number(number))

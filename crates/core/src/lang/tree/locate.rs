@@ -9,49 +9,82 @@ use crate::lang::source::Span;
 
 /// The span in the source of a range of bytes in a text node's value. `source` is the text of the node's file.
 pub(crate) fn locate(source: &str, node: &Node, range: std::ops::Range<usize>) -> Span {
-    let Some(value) = node.text() else {
-        return node.span;
-    };
-    let Some(raw) = source.get(node.span.range()) else {
-        return node.span;
-    };
-    if let Some(start) = verbatim(raw, value, node.style) {
-        let base = node.span.start as usize + start;
-        let end = range
-            .end
-            .max(range.start + 1)
-            .min(value.len())
-            .max(range.start);
-        let end = (end..=value.len())
-            .find(|end| value.is_char_boundary(*end))
-            .unwrap_or(value.len());
-        return Span::new(
-            node.span.file,
-            base + range.start.min(value.len()),
-            base + end,
-        );
+    Locator::new(source, node).span(range)
+}
+
+/// Maps ranges of one text node's value to the source. Making one reads the whole scalar, asking it does not.
+pub(crate) struct Locator<'n> {
+    node: &'n Node,
+    way: Way<'n>,
+}
+
+enum Way<'n> {
+    /// The node is no text of its file.
+    Whole,
+    /// The value stands in the source as it is, from a byte of the file on.
+    Verbatim { value: &'n str, base: usize },
+    /// Offsets in the value, and starts and ends in the file, of the characters that are not white space.
+    Scattered {
+        solid: Vec<usize>,
+        places: Vec<(usize, usize)>,
+    },
+}
+
+impl<'n> Locator<'n> {
+    pub(crate) fn new(source: &str, node: &'n Node) -> Self {
+        let way = match (node.text(), source.get(node.span.range())) {
+            (Some(value), Some(raw)) => Self::way(value, raw, node),
+            (_, _) => Way::Whole,
+        };
+        Self { node, way }
     }
-    let places = places(raw, node.style);
-    let solid = || {
-        value
-            .char_indices()
-            .filter(|(_, c)| !is_blank(*c))
-            .enumerate()
-    };
-    let first = solid().find(|(_, (at, _))| *at >= range.start);
-    let last = solid()
-        .take_while(|(_, (at, _))| *at < range.end.max(range.start + 1))
-        .last();
-    let base = node.span.start as usize;
-    let start = first.and_then(|(ordinal, _)| places.get(ordinal));
-    let end = last.and_then(|(ordinal, _)| places.get(ordinal));
-    match (start, end) {
-        (Some(start), Some(end)) if start.0 < end.1 => {
-            Span::new(node.span.file, base + start.0, base + end.1)
+
+    fn way(value: &'n str, raw: &str, node: &Node) -> Way<'n> {
+        let base = node.span.start as usize;
+        if let Some(start) = verbatim(raw, value, node.style) {
+            let base = base + start;
+            return Way::Verbatim { value, base };
         }
-        (Some(start), _) => Span::new(node.span.file, base + start.0, base + start.1),
-        (None, Some(end)) => Span::new(node.span.file, base + end.1, base + end.1),
-        (None, None) => node.span,
+        let mut places = places(raw, node.style);
+        for (start, end) in &mut places {
+            (*start, *end) = (*start + base, *end + base);
+        }
+        let solid = value.char_indices().filter(|(_, c)| !is_blank(*c));
+        Way::Scattered {
+            solid: solid.map(|(at, _)| at).collect(),
+            places,
+        }
+    }
+
+    /// The span of a range of bytes in the value.
+    pub(crate) fn span(&self, range: std::ops::Range<usize>) -> Span {
+        let file = self.node.span.file;
+        match &self.way {
+            Way::Whole => self.node.span,
+            Way::Verbatim { value, base } => {
+                let end = range
+                    .end
+                    .max(range.start + 1)
+                    .min(value.len())
+                    .max(range.start);
+                let end = (end..=value.len())
+                    .find(|end| value.is_char_boundary(*end))
+                    .unwrap_or(value.len());
+                Span::new(file, base + range.start.min(value.len()), base + end)
+            }
+            Way::Scattered { solid, places } => {
+                let first = solid.partition_point(|at| *at < range.start);
+                let past = solid.partition_point(|at| *at < range.end.max(range.start + 1));
+                let start = (first < solid.len()).then(|| places.get(first)).flatten();
+                let end = past.checked_sub(1).and_then(|last| places.get(last));
+                match (start, end) {
+                    (Some(start), Some(end)) if start.0 < end.1 => Span::new(file, start.0, end.1),
+                    (Some(start), _) => Span::new(file, start.0, start.1),
+                    (None, Some(end)) => Span::new(file, end.1, end.1),
+                    (None, None) => self.node.span,
+                }
+            }
+        }
     }
 }
 

@@ -9,7 +9,7 @@ mod locate;
 mod node;
 mod yaml;
 
-pub(crate) use locate::locate;
+pub(crate) use locate::{Locator, locate};
 pub(crate) use node::{Entry, Map, Node, Value};
 pub(crate) use yaml::cut_text;
 

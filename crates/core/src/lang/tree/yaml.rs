@@ -23,6 +23,9 @@ enum Slot {
     RefusedValue,
 }
 
+/// How far before a scalar its anchor and tag are looked for. A file may be one long line.
+const DECORATION_BYTES_MAX: usize = 4_096;
+
 struct Builder<'a> {
     file: FileId,
     text: &'a str,
@@ -208,7 +211,13 @@ impl Builder<'_> {
             return;
         }
         // The scalar's span starts after its anchor and tag: they are found in the text before it, on the same line.
-        let line = self.text[..start].rfind('\n').map_or(0, |at| at + 1);
+        let from = start.saturating_sub(DECORATION_BYTES_MAX);
+        let from = (from..=start)
+            .find(|from| self.text.is_char_boundary(*from))
+            .unwrap_or(start);
+        let line = self.text[from..start]
+            .rfind('\n')
+            .map_or(from, |at| from + at + 1);
         let find = |sign: char| {
             let at = self.text[line..start]
                 .rfind(sign)

@@ -290,3 +290,25 @@ fn the_flows_of_the_examples_pass() {
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
+
+#[test]
+fn a_report_tells_the_first_problems_and_counts_the_others() {
+    let steps: String = (0..300)
+        .map(|step| format!("  s{step}: {{ set: \"{{{{ nope }}}}\" }}\n"))
+        .collect();
+    // Warnings that come first do not push an error out.
+    let text = format!("steps:\n  w: {{ set: 1, retry: 2 }}\n{steps}");
+    let diagnostics = Bundle::from_text("flow.yaml", &text)
+        .unwrap()
+        .compile()
+        .unwrap_err();
+    let said: Vec<(usize, &str)> = diagnostics
+        .iter()
+        .map(|found| (found.line, found.message.as_str()))
+        .collect();
+    let plain = "there is no step or name `nope` here";
+    let mut expected: Vec<(usize, &str)> = (3..203).map(|line| (line, plain)).collect();
+    let last = format!("{plain}; and 101 more, which are not shown");
+    expected[199].1 = &last;
+    assert_eq!(said, expected);
+}

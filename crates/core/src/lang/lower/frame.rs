@@ -211,8 +211,7 @@ impl Lower<'_> {
             }) => self.read_step(cx, (body, position, step), true, true, span),
             Some(Found::Bind(_) | Found::Input(_) | Found::Run | Found::Steps | Found::Secrets)
             | None => {
-                let hint = self.wants_hints().then(|| self.in_sight(cx.frame));
-                let hint = hint.and_then(|names| {
+                let hint = self.names_for_hint(cx.frame).and_then(|names| {
                     nearest(name, names.iter().map(String::as_str))
                         .map(|near| format!("did you mean `steps.{near}`?"))
                 });
@@ -228,12 +227,11 @@ impl Lower<'_> {
 
     fn unknown_name(&mut self, cx: Cx, reference: &Ref, span: Span) {
         let name = &reference.root;
-        if !self.wants_hints() {
+        let Some(names) = self.names_for_hint(cx.frame) else {
             let message = format!("there is no step or name `{name}` here");
             self.problem(Problem::new(codes::UNKNOWN_NAME, span, message));
             return;
-        }
-        let names = self.in_sight(cx.frame);
+        };
         let mut of_place = true;
         let hint = match name.as_str() {
             "last" => Some("`last` is there in steps with `repair` and in fallbacks".to_owned()),

@@ -38,8 +38,10 @@ use super::source::Span;
 use crate::graph::{Body, BodyId, DepKind, StepDef, StepId};
 use crate::types::Type;
 
-/// Problems that get a hint which is searched for. A report shows far fewer, and each search looks at every name.
-pub(crate) const HINTED_MAX: usize = 1_000;
+/// Problems that get a hint which is searched for. A report shows far fewer.
+pub(crate) const HINTED_MAX: usize = 400;
+/// Names that are compared for the hints of one check.
+const COMPARED_NAMES_MAX: usize = 200_000;
 
 /// A name that nothing has: the hint may be a field, which is known when the types are.
 #[derive(Debug)]
@@ -182,6 +184,8 @@ pub(crate) struct Lower<'b> {
     pub(crate) sites: Vec<Site>,
     pub(crate) flow_sites: IndexMap<usize, Vec<SiteId>>,
     pub(crate) unknown: Vec<Unknown>,
+    /// How many names may still be compared.
+    names_left: usize,
 }
 
 impl<'b> Lower<'b> {
@@ -199,6 +203,7 @@ impl<'b> Lower<'b> {
             sites: Vec::new(),
             flow_sites: IndexMap::new(),
             unknown: Vec::new(),
+            names_left: COMPARED_NAMES_MAX,
         }
     }
 
@@ -209,6 +214,26 @@ impl<'b> Lower<'b> {
     /// Whether there is a point in searching for hints.
     pub(crate) fn wants_hints(&self) -> bool {
         self.problems.len() < HINTED_MAX
+    }
+
+    /// The names in sight to search a hint among; `None` when enough was searched.
+    pub(crate) fn names_for_hint(&mut self, frame: FrameId) -> Option<Vec<String>> {
+        if !self.has_names_left() {
+            return None;
+        }
+        let names = self.in_sight(frame);
+        self.compared(names.len());
+        Some(names)
+    }
+
+    /// Whether names may still be compared for a hint.
+    pub(crate) fn has_names_left(&self) -> bool {
+        self.wants_hints() && self.names_left > 0
+    }
+
+    /// Notes that names were compared.
+    pub(crate) fn compared(&mut self, names: usize) {
+        self.names_left = self.names_left.saturating_sub(names);
     }
 
     pub(crate) fn info(&self, step: StepId) -> &StepInfo {

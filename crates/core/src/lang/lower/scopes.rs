@@ -154,7 +154,6 @@ impl Lower<'_> {
             self.problem(problem.hint("write `stream: step.field`"));
             return None;
         };
-        let siblings = self.siblings(id);
         let Placed::Body { body, .. } = self.info(id).placed else {
             let problem = Problem::new(
                 codes::WRONG_PLACE,
@@ -187,6 +186,7 @@ impl Lower<'_> {
                 })
             }
             Some(_) | None => {
+                let siblings = self.siblings_for_hint(id);
                 let near = nearest(step, siblings.iter().map(String::as_str));
                 let hint = near.map(|near| format!("did you mean `{near}.{field}`?"));
                 let problem = Problem::new(

@@ -415,21 +415,19 @@ impl Lower<'_> {
                     step,
                 }) => self.order(id, body, position, step, span),
                 Some(_) | None => {
-                    let siblings = self.siblings(id);
+                    let siblings = self.siblings_for_hint(id);
                     let near = nearest(&name, siblings.iter().map(String::as_str));
-                    let hint = match near {
-                        Some(near) => format!("did you mean `{near}`?"),
-                        None => format!(
-                            "the steps beside it are {}",
-                            names(siblings.iter().map(String::as_str))
-                        ),
-                    };
+                    let hint = near.map(|near| format!("did you mean `{near}`?"));
+                    let hint = hint.or_else(|| {
+                        let beside = names(siblings.iter().map(String::as_str));
+                        (!siblings.is_empty()).then(|| format!("the steps beside it are {beside}"))
+                    });
                     let problem = Problem::new(
                         codes::UNKNOWN_NAME,
                         span,
                         format!("there is no step `{name}` here"),
                     );
-                    self.problem(problem.hint(hint));
+                    self.problem(problem.maybe_hint(hint));
                 }
             }
         }
@@ -476,7 +474,16 @@ impl Lower<'_> {
     }
 
     /// Names of the steps beside a step.
-    pub(crate) fn siblings(&self, id: StepId) -> Vec<String> {
+    pub(crate) fn siblings_for_hint(&mut self, id: StepId) -> Vec<String> {
+        if !self.has_names_left() {
+            return Vec::new();
+        }
+        let names = self.siblings(id);
+        self.compared(names.len());
+        names
+    }
+
+    fn siblings(&self, id: StepId) -> Vec<String> {
         let mut at = id;
         loop {
             match self.info(at).placed {

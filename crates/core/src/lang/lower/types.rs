@@ -320,7 +320,12 @@ impl Lower<'_> {
     }
 
     fn unknown_type(&mut self, flow: usize, name: &str, span: Span) {
-        let own = self.flows[flow].types.names();
+        let own = if self.has_names_left() {
+            self.flows[flow].types.names()
+        } else {
+            Vec::new()
+        };
+        self.compared(own.len());
         let known = BASIC.iter().copied().chain(own.iter().map(String::as_str));
         let hint = match nearest(name, known) {
             Some(near) => format!("did you mean `{near}`?"),

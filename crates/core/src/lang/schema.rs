@@ -1,5 +1,7 @@
 //! The language as JSON Schema, for editors: made from the tables that the parser reads its keys from.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value, json};
 
 use super::keys::{self, Key, Kind, Table, Takes};
@@ -65,7 +67,7 @@ fn table_schema(table: &Table) -> Value {
     object(table.keys.iter(), table.required, table.doc)
 }
 
-fn object<'k>(keys: impl Iterator<Item = &'k Key>, required: &[&str], doc: &str) -> Value {
+fn object(keys: impl Iterator<Item = &'static Key>, required: &[&str], doc: &str) -> Value {
     let mut properties = Map::new();
     for key in keys {
         let mut schema = takes(key.takes);
@@ -103,34 +105,24 @@ fn step_schema() -> Value {
     json!({ "type": "object", "anyOf": names, "allOf": variants })
 }
 
-fn kind_schema(kind: &Kind) -> Value {
+/// The keys that a step of a kind may have.
+fn kind_keys(kind: &Kind) -> impl Iterator<Item = &'static Key> {
     let common = if kind.leaf { &keys::LEAF } else { &keys::SCOPE };
+    let keys = keys::ANY.keys.iter().chain(common.keys);
+    keys.chain(kind.table.keys)
+}
+
+fn kind_schema(kind: &Kind) -> Value {
+    let own = object(kind_keys(kind), kind.table.required, kind.table.doc);
     // `steps` stands in loops, too: there the loop's own table speaks for it.
     if kind.name == "steps" {
         let loops: Vec<Value> = ["for_each", "repeat"]
             .iter()
             .map(|name| json!({ "required": [name] }))
             .collect();
-        let own = object(
-            keys::ANY
-                .keys
-                .iter()
-                .chain(common.keys)
-                .chain(kind.table.keys),
-            kind.table.required,
-            kind.table.doc,
-        );
         return json!({ "if": { "anyOf": loops }, "else": own });
     }
-    object(
-        keys::ANY
-            .keys
-            .iter()
-            .chain(common.keys)
-            .chain(kind.table.keys),
-        kind.table.required,
-        kind.table.doc,
-    )
+    own
 }
 
 fn steps_schema() -> Value {
@@ -185,6 +177,8 @@ fn takes(takes_what: Takes) -> Value {
         Takes::Condition => json!({ "type": ["string", "boolean"] }),
         Takes::Expression => json!({ "type": ["string", "number", "boolean"] }),
         Takes::Value | Takes::Any => json!({}),
+        Takes::Scalar => json!({ "type": ["string", "number"] }),
+        Takes::List => json!({ "type": "array" }),
         Takes::Values => json!({ "type": "object" }),
         Takes::Names | Takes::Texts => one_or_list(json!({ "type": "string" })),
         Takes::PlainMap => {
@@ -227,8 +221,17 @@ fn takes(takes_what: Takes) -> Value {
             json!({ "type": "object", "additionalProperties": { "$ref": "#/$defs/step" } })
         }
         Takes::Step => json!({ "$ref": "#/$defs/step" }),
+        Takes::Overlays => {
+            let names: BTreeSet<&str> = keys::KINDS
+                .iter()
+                .flat_map(kind_keys)
+                .map(|key| key.name)
+                .collect();
+            one_or_list(json!({ "type": "object", "propertyNames": { "enum": names } }))
+        }
         Takes::Cases => {
-            let case = json!({ "anyOf": [{ "$ref": "#/$defs/step" }, { "type": "array" }] });
+            let steps = json!({ "type": "array", "$ref": "#/$defs/steps" });
+            let case = json!({ "anyOf": [{ "$ref": "#/$defs/step" }, steps] });
             json!({ "type": "object", "additionalProperties": case })
         }
         Takes::Flows => {
@@ -245,7 +248,12 @@ fn takes(takes_what: Takes) -> Value {
         Takes::Defaults => {
             let kinds: Map<String, Value> = keys::KINDS
                 .iter()
-                .map(|kind| (kind.name.to_owned(), json!({ "type": "object" })))
+                .map(|kind| {
+                    (
+                        kind.name.to_owned(),
+                        object(kind_keys(kind), &[], kind.table.doc),
+                    )
+                })
                 .collect();
             json!({ "type": "object", "properties": kinds, "additionalProperties": false })
         }

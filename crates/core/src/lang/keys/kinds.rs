@@ -87,7 +87,7 @@ pub(crate) static KINDS: &[Kind] = &[
     ] },
     kind! { "wait", true, true, "For a time, or for a signal.",
         "{ wait: 5m }", &[
-        key("wait", Takes::Either(&[Takes::Duration, Takes::Value, Takes::Map(&WAIT)]), "How long, until when, or for what.", "5m"),
+        key("wait", Takes::Either(&[Takes::Duration, Takes::Scalar, Takes::Map(&WAIT)]), "How long, until when, or for what.", "5m"),
     ] },
     kind! { "set", true, true, "A value, made of others.",
         "{ set: { total: \"{{ a.n + b.n }}\" } }", &[
@@ -105,7 +105,7 @@ pub(crate) static KINDS: &[Kind] = &[
     "{ steps: { a: { set: 1 }, b: { set: 2 } }, output: \"{{ a + b }}\" }", &[STEPS, OUTPUT] },
     kind! { "for_each", false, true, "Steps for each item of a list, side by side. The value is the list of the successes, in the order of the items.",
         "{ for_each: input.docs, as: doc, steps: { sum: { model: fast, prompt: \"{{ doc }}\" } } }", &[
-        key("for_each", Takes::Either(&[Takes::Expression, Takes::Value, Takes::Map(&STREAM)]), "The items: an expression, a list, or a stream.", "input.docs"),
+        key("for_each", Takes::Either(&[Takes::Expression, Takes::List, Takes::Map(&STREAM)]), "The items: an expression, a list, or a stream.", "input.docs"),
         key("as", Takes::Name, "The item's name; `item` when absent.", "doc"),
         key("parallel", Takes::Integer { min: 1, max: 100_000 }, "Most items at once.", "8"),
         key("item_key", Takes::Expression, "A stable name for each item instead of its index.", "doc.id"),

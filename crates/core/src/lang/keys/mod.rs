@@ -46,6 +46,10 @@ pub(crate) enum Takes {
     Expression,
     /// A value in which every text is a template.
     Value,
+    /// A text or number that is a template.
+    Scalar,
+    /// A list of values.
+    List,
     /// A map of values.
     Values,
     /// A name.
@@ -93,6 +97,8 @@ pub(crate) enum Takes {
     StepMap,
     /// One step without a name.
     Step,
+    /// Keys of steps, to replace those of another one; or a list of such.
+    Overlays,
     /// Case values to steps.
     Cases,
     /// Names to flows: paths or flows written in place.
@@ -142,6 +148,8 @@ pub(crate) fn tables() -> Vec<&'static Table> {
             | Takes::Condition
             | Takes::Expression
             | Takes::Value
+            | Takes::Scalar
+            | Takes::List
             | Takes::Values
             | Takes::Name
             | Takes::Names
@@ -164,6 +172,7 @@ pub(crate) fn tables() -> Vec<&'static Table> {
             | Takes::Steps
             | Takes::StepMap
             | Takes::Step
+            | Takes::Overlays
             | Takes::Cases
             | Takes::Flows
             | Takes::Defaults

@@ -65,7 +65,7 @@ static ANY_KEYS: &[Key] = &[
     ),
     key(
         "fallback",
-        Takes::Either(&[Takes::Step, Takes::Any]),
+        Takes::Overlays,
         "What to try when the step has failed: keys that replace the step's own. One, or a list.",
         "{ model: strong }",
     ),

@@ -108,6 +108,8 @@ impl Turning<'_> {
 
     fn verdict(&self, node: Node, step: &StepDef, unmet: u32) -> Verdict {
         match step.join {
+            // Enough others succeeded; without its items there is nothing to do.
+            Join::First(_) if self.lacks_items(node) => Verdict::Wait,
             Join::First(wanted) => self.first_verdict(node, step, wanted),
             _ if unmet > 0 && !self.may_take_ahead(node, step, unmet) => Verdict::Wait,
             Join::Settled => Verdict::Run,

@@ -75,6 +75,12 @@ impl Turning<'_> {
                 .is_some_and(|extra| extra.streamed.contains_key(&field))
     }
 
+    /// True when a step takes the items of a producer that has not come to its end.
+    pub(super) fn lacks_items(&self, node: Node) -> bool {
+        let source = self.state.source(node);
+        source.is_some_and(|(producer, _)| self.state.settled(producer).is_none())
+    }
+
     /// The items of a producer that succeeded.
     pub(super) fn produced_items(&self, node: Node) -> Result<Datum, EvalError> {
         let (producer, field) = self

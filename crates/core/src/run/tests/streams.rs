@@ -414,3 +414,24 @@ output: '{{ all }}'
         assert_eq!(world.effect_count("all[0]/one"), 1);
     }
 }
+
+#[test]
+fn a_producer_is_waited_for_whatever_the_join_is_content_with() {
+    let yaml = "
+ravel: 1
+name: joining
+steps:
+  quick: { set: 1 }
+  list: { tool: test.list, with: { items: [1, 2] }, effect: read }
+  all:
+    for_each: { stream: list.items }
+    after: [quick]
+    join: any
+    as: i
+    steps: { one: { tool: test.echo, with: { i: '{{ i }}' }, effect: read } }
+    output: '{{ one.i }}'
+output: '{{ all | default(none) }}'
+";
+    let world = World::settled(yaml, json!({}), Box::new(exact));
+    assert_eq!(world.output(), json!([1, 2]));
+}

@@ -4,13 +4,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use ravel_core::port_store::Log as _;
+
 use super::Context;
+use super::runs::{is_owned, took_in_words};
 use crate::error::{Error, Result};
 use crate::exit::Exit;
 use crate::graph::model::Diagram;
 use crate::graph::{self, Canvas, Format};
 use crate::output::units;
-use crate::wire::{self, Loaded, folded, shown_state};
+use crate::view::Away;
+use crate::wire::{self, Loaded, shown_state};
 
 /// Draws a flow, or a run with its states, times and critical path
 #[derive(Debug, Args)]
@@ -83,19 +87,25 @@ impl Graph {
         }
         let shelf = super::runs::shelf(context)?;
         let summary = wire::find_run(&shelf, &self.target)?;
-        let run = folded(&shelf, &summary.run)?;
+        let turns = shelf
+            .store
+            .load(&summary.run)
+            .map_err(|error| wire::damaged(&shelf, &summary.run, error))?;
+        let run = wire::replayed(&shelf, &summary.run, &turns)?;
+        let away = Away::of(&turns);
         let state = shown_state(&shelf, &summary)?;
         let mut diagram = graph::of_flow(run.graph(), self.depth);
-        let end = if run.is_final() {
+        // Of a run that nobody works on, time stands still.
+        let end = if run.is_final() || !is_owned(&shelf, &summary.run)? {
             summary.updated
         } else {
             units::now()
         };
-        graph::dress(&mut diagram, run.nodes(), units::now());
+        graph::dress(&mut diagram, run.nodes(), &away, end);
         diagram.subtitle = Some(format!(
             "{}  {state}  {}",
             summary.run,
-            units::duration(end.saturating_sub(summary.created))
+            took_in_words(&away, summary.created, end)
         ));
         Ok(diagram)
     }

@@ -9,7 +9,7 @@ use ravel_core::run::NodeView;
 
 use super::model::{Body, Diagram, Edge, How, Item, Part};
 use crate::output::units;
-use crate::view::{State, parent_path};
+use crate::view::{Away, State, parent_path};
 
 /// The picture of a flow; scopes deeper than `depth` are closed.
 pub(crate) fn of_flow(graph: &Graph, depth: usize) -> Diagram {
@@ -261,8 +261,14 @@ struct Seen {
     attempts: u32,
 }
 
-/// Puts the states, times and costs of a run onto its picture and marks the critical path.
-pub(crate) fn dress(diagram: &mut Diagram, nodes: impl Iterator<Item = NodeView>, now: u64) {
+/// Puts the states, times and costs of a run onto its picture and marks the critical path. Time in which no process
+/// worked on the run does not count.
+pub(crate) fn dress(
+    diagram: &mut Diagram,
+    nodes: impl Iterator<Item = NodeView>,
+    away: &Away,
+    now: u64,
+) {
     let mut seen: HashMap<String, Seen> = HashMap::new();
     for node in nodes.filter(|node| !node.path.is_empty() && !matches!(node.kind, "item" | "round"))
     {
@@ -274,11 +280,11 @@ pub(crate) fn dress(diagram: &mut Diagram, nodes: impl Iterator<Item = NodeView>
         place.microusd += node.usage.cost_microusd;
         place.attempts = place.attempts.max(node.attempts);
     }
-    dress_body(&mut diagram.body, &seen, now);
+    dress_body(&mut diagram.body, &seen, (away, now));
     diagram.body.mark_critical();
 }
 
-fn dress_body(body: &mut Body, seen: &HashMap<String, Seen>, now: u64) {
+fn dress_body(body: &mut Body, seen: &HashMap<String, Seen>, (away, now): (&Away, u64)) {
     for item in &mut body.items {
         if let Some(place) = seen.get(&item.path) {
             item.state = Some(together(&place.states));
@@ -299,7 +305,7 @@ fn dress_body(body: &mut Body, seen: &HashMap<String, Seen>, now: u64) {
                 notes.push(format!("{} attempts", place.attempts));
             }
             if let (Some(began), Some(end)) = (place.began, end) {
-                notes.push(units::duration(end.saturating_sub(began)));
+                notes.push(units::duration(away.worked(began, end)));
             }
             if place.microusd > 0 {
                 notes.push(units::money(place.microusd));
@@ -307,7 +313,7 @@ fn dress_body(body: &mut Body, seen: &HashMap<String, Seen>, now: u64) {
             item.notes = notes;
         }
         for part in &mut item.parts {
-            dress_body(&mut part.body, seen, now);
+            dress_body(&mut part.body, seen, (away, now));
         }
     }
 }

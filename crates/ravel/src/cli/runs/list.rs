@@ -229,7 +229,7 @@ pub(super) fn tone(state: RunState, shown: &str) -> crate::output::Tone {
 }
 
 /// The process that owns a run, when one does.
-pub(super) fn is_owned(shelf: &Shelf, run: &str) -> Result<bool> {
+pub(crate) fn is_owned(shelf: &Shelf, run: &str) -> Result<bool> {
     shelf
         .store
         .owner(run)

@@ -89,10 +89,9 @@ impl Turning<'_> {
                 return;
             }
             // Nothing is under way: it fails where it stands.
-            let asked = extra.uncertain.clone().filter(|_| extra.question.is_some());
-            if let Some(failure) = asked {
+            if extra.uncertain.is_some() && extra.question.is_some() {
                 self.emit(Event::Stopping { node, why });
-                return self.uncertain_fails(node, &failure);
+                return self.question_over(node);
             }
             return self.stop(node, why);
         }

@@ -2,13 +2,28 @@
 
 use serde_json::Value;
 
+/// Why a text is no JSON value that can be kept as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct JsonError(String);
+
+impl std::fmt::Display for JsonError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for JsonError {}
+
 /// Reads JSON. An integer that 64 bits do not hold is an error, where it would become the nearest floating-point number.
-pub fn exact_json(text: &str) -> Result<Value, String> {
-    let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+///
+/// # Errors
+/// The text is no JSON, or holds such an integer.
+pub fn exact_json(text: &str) -> Result<Value, JsonError> {
+    let value: Value = serde_json::from_str(text).map_err(|error| JsonError(error.to_string()))?;
     match has_large(&value).then(|| too_large(text)).flatten() {
-        Some(number) => Err(format!(
+        Some(number) => Err(JsonError(format!(
             "the integer {number} does not fit into 64 bits; as text, in quotes, it stays as it is"
-        )),
+        ))),
         None => Ok(value),
     }
 }
@@ -97,7 +112,10 @@ mod tests {
             "{\"a\": [1e30, -9223372036854775809]}",
         ] {
             let error = exact_json(text).expect_err("it does not fit");
-            assert!(error.contains("does not fit into 64 bits"), "{error}");
+            assert!(
+                error.to_string().contains("does not fit into 64 bits"),
+                "{error}"
+            );
         }
     }
 }

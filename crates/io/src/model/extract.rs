@@ -1,5 +1,7 @@
 //! Finds the JSON value in the text of an answer: servers that ignore a schema wrap it in prose or fences. No I/O.
 
+use ravel_core::expr::exact_json;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 /// How many places of a text are tried as the start of a value.
@@ -8,7 +10,7 @@ const STARTS_MAX: usize = 64;
 /// The JSON value of an answer: the text itself, else a fenced block, else the first object or list in it.
 pub(crate) fn json(text: &str) -> Option<Value> {
     let text = after_thinking(text).trim();
-    serde_json::from_str(text)
+    exact_json(text)
         .ok()
         .or_else(|| fenced(text))
         .or_else(|| embedded(text))
@@ -34,7 +36,7 @@ fn fenced(text: &str) -> Option<Value> {
                 block
             }
         });
-        serde_json::from_str(body.trim()).ok()
+        exact_json(body.trim()).ok()
     })
 }
 
@@ -45,11 +47,10 @@ fn embedded(text: &str) -> Option<Value> {
 
 fn first_from(text: &str, open: char) -> Option<Value> {
     for (start, _) in text.match_indices(open).take(STARTS_MAX) {
-        match serde_json::Deserializer::from_str(&text[start..])
-            .into_iter()
-            .next()?
-        {
-            Ok(value) => return Some(value),
+        let rest = &text[start..];
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        match values.next()? {
+            Ok(_) => return exact_json(&rest[..values.byte_offset()]).ok(),
             // The value that begins here was cut off: what is inside it must not pass for the answer.
             Err(error) if error.is_eof() => return None,
             Err(_) => {}
@@ -88,6 +89,18 @@ mod tests {
         ];
         for (text, expected) in cases {
             assert_eq!(json(text), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_integer_that_would_be_rounded_makes_no_value() {
+        let large = r#"{"id": 99999999999999999999}"#;
+        for text in [
+            large.to_owned(),
+            format!("It is {large}."),
+            format!("```\n{large}\n```"),
+        ] {
+            assert_eq!(json(&text), None, "{text}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use ravel_core::effect::{ErrorClass, Failure, Outcome};
+use ravel_core::expr::exact_json;
 use ravel_core::port::RunRequest;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 use serde_json::{Map, Value, json};
@@ -139,8 +140,7 @@ fn parse(texts: &Texts) -> Result<Value, Failure> {
         Failure::new(ErrorClass::InvalidOutput, text)
             .with_data(json!({ "stdout": tail(&texts.stdout) }))
     };
-    serde_json::from_str(&texts.stdout)
-        .map_err(|error| invalid(format!("stdout must be JSON: {error}")))
+    exact_json(&texts.stdout).map_err(|error| invalid(format!("stdout must be JSON: {error}")))
 }
 
 /// Opens a result without leaving the directory: the program may have put links there, and we read as ourselves.

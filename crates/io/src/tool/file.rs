@@ -10,6 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
 use ravel_core::effect::{Effect, ErrorClass, Failure, Outcome};
+use ravel_core::expr::exact_json;
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use serde_json::{Value, json};
 
@@ -237,13 +238,14 @@ fn read(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
         let failure = Failure::new(ErrorClass::InvalidOutput, format!("`{path}`: {text}"));
         Fault::done(failure.with_code("not_text"))
     };
-    if text_of(input, "as") == "json" {
-        let value: Value = serde_json::from_slice(&bytes)
-            .map_err(|error| not_text(format!("it is not JSON: {error}")))?;
-        return Ok(json!({ "json": value, "bytes": size }));
-    }
+    let as_json = text_of(input, "as") == "json";
     let text = String::from_utf8(bytes)
         .map_err(|_| not_text("it is not UTF-8; read it `as: file`".to_owned()))?;
+    if as_json {
+        let value =
+            exact_json(&text).map_err(|error| not_text(format!("it is not JSON: {error}")))?;
+        return Ok(json!({ "json": value, "bytes": size }));
+    }
     Ok(json!({ "text": text, "bytes": size }))
 }
 

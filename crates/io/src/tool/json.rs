@@ -1,6 +1,7 @@
 //! `json.*`: JSON as text and as values.
 
 use ravel_core::effect::{Effect, ErrorClass, Failure};
+use ravel_core::expr::exact_json;
 use serde_json::{Map, Value, json};
 
 use super::{Call, Room, Tool, Written, flag_of, invalid, no_room, text_of};
@@ -13,7 +14,7 @@ pub(super) static PARSE: Tool = Tool {
     output: || json!({}),
     example: r#"{"text": "{\"a\": [1, 2]}"}"#,
     call: Call::Inline(|input| {
-        serde_json::from_str(text_of(input, "text"))
+        exact_json(text_of(input, "text"))
             .map_err(|error| invalid(format!("the text is not JSON: {error}")))
     }),
 };

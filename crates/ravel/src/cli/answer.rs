@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use globset::{GlobBuilder, GlobMatcher};
+use ravel_core::expr::exact_json;
 use ravel_core::port::Question;
 use ravel_core::port_store::{Listing as _, Message, Posted};
 use ravel_core::value::Val;
@@ -276,7 +277,7 @@ impl Answer {
     fn value(&self, context: &Context, question: &Question) -> Result<Value> {
         let form = question.form.json();
         if let Some(text) = &self.json_value {
-            return serde_json::from_str(text)
+            return exact_json(text)
                 .map_err(|error| Error::usage("--json-value holds no JSON").because(error));
         }
         let fields = input::fields(form);

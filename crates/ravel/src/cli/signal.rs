@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use clap::Args;
+use ravel_core::expr::exact_json;
 use ravel_core::port_store::Message;
 use ravel_core::value::Val;
 use serde_json::Value;
@@ -65,7 +66,7 @@ impl Signal {
         };
         let schema = inbox.schema().clone();
         let value = match &self.json_value {
-            Some(text) => serde_json::from_str(text)
+            Some(text) => exact_json(text)
                 .map_err(|error| Error::usage("--json-value holds no JSON").because(error))?,
             None if self.fields.len() == 1 && !self.fields[0].contains('=') => {
                 input::typed(&self.name, &self.fields[0], &schema, &schema)?

@@ -6,6 +6,7 @@ mod schema;
 use std::io::Read as _;
 use std::path::Path;
 
+use ravel_core::expr::exact_json;
 use serde_json::{Map, Value};
 
 pub(crate) use ask::{Dialog, Taken, ask};
@@ -28,7 +29,7 @@ pub(crate) fn whole(argument: &str) -> Result<Map<String, Value>> {
     } else {
         (argument.to_owned(), "--input".to_owned())
     };
-    match serde_json::from_str(&text) {
+    match exact_json(&text) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(other) => Err(Error::usage(format!(
             "the input in {name} is {}, not an object",
@@ -104,7 +105,7 @@ pub(crate) fn typed(name: &str, text: &str, wanted: &Value, root: &Value) -> Res
 }
 
 fn parse(name: &str, json: &str) -> Result<Value> {
-    serde_json::from_str(json)
+    exact_json(json)
         .map_err(|error| Error::usage(format!("`{name}:=` holds no JSON")).because(error))
 }
 
@@ -116,7 +117,7 @@ fn text_of(right: &str) -> Result<String> {
 
 /// Text for a field of which nothing is known: JSON when it is, else itself.
 fn loose(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()))
+    exact_json(text).unwrap_or_else(|_| Value::String(text.to_owned()))
 }
 
 fn read_file(path: &Path) -> Result<String> {

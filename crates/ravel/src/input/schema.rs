@@ -1,6 +1,7 @@
 //! Just enough JSON Schema to read typed text and to say in words what is wanted. The run holds the value to the whole
 //! schema later.
 
+use ravel_core::expr::exact_json;
 use serde_json::{Map, Value};
 
 /// Most `$ref`s followed from one place.
@@ -122,7 +123,7 @@ pub(crate) fn coerce(text: &str, schema: &Value, root: &Value) -> Option<Value> 
     }
     let types = types(schema, root);
     if types.is_empty() {
-        return Some(serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned())));
+        return Some(exact_json(text).unwrap_or_else(|_| Value::String(text.to_owned())));
     }
     // The narrow types first: `12` for `integer | string` is the number, `x` is the text.
     let order = [
@@ -135,7 +136,7 @@ pub(crate) fn coerce(text: &str, schema: &Value, root: &Value) -> Option<Value> 
 }
 
 fn coerce_to(name: &str, text: &str, schema: &Value, root: &Value) -> Option<Value> {
-    let parsed = || serde_json::from_str::<Value>(text).ok();
+    let parsed = || exact_json(text).ok();
     match name {
         "null" => (text == "null").then_some(Value::Null),
         "boolean" => boolean(text).map(Value::Bool),

@@ -24,6 +24,32 @@ fn lab() -> Lab {
 }
 
 #[test]
+fn integers_come_as_they_are_written_or_not_at_all() {
+    let lab = Lab::new();
+    lab.write(
+        "big.yaml",
+        "ravel: 1\nname: big\ninput: { n: integer, any: any }\nsteps:\n  a: { run: 'echo 18446744073709551615', returns: integer }\noutput: ['{{ input.n }}', '{{ a }}']\n",
+    );
+    let run = |n: &str, any: &str| lab.ravel(&["run", "big.yaml", "-i", n, "-i", any]);
+    let exact = run("n=9007199254740993", "any:=1").expect(0);
+    assert_eq!(
+        exact.out.split_whitespace().collect::<String>(),
+        "[9007199254740993,18446744073709551615]"
+    );
+    for (n, any) in [
+        ("n=99999999999999999999", "any:=1"),
+        ("n=1", "any:=[99999999999999999999]"),
+    ] {
+        let refused = run(n, any).expect(2);
+        assert!(
+            refused.err.contains("99999999999999999999"),
+            "{}",
+            refused.err
+        );
+    }
+}
+
+#[test]
 fn inputs_come_from_options_files_and_stdin() {
     let lab = lab();
     lab.write("t.txt", "from a file\n");

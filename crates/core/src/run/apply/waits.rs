@@ -78,7 +78,10 @@ impl State {
 
     pub(in crate::run) fn asked(&mut self, question: &Arc<str>, open: Open) {
         let (node, until) = (open.node, open.until);
-        self.begin(node);
+        if open.topic != Topic::Compensation {
+            // A compensation is asked about for a step that has settled, and stays so.
+            self.begin(node);
+        }
         if let Some(old) = self.questions.insert(question.clone(), open)
             && let Some(until) = old.until
         {

@@ -180,6 +180,42 @@ fn effects_are_compensated_in_reverse_before_the_catch() {
 }
 
 #[test]
+fn a_question_about_a_compensation_leaves_its_settled_step_as_it_is() {
+    let mut world = World::settled(
+        COMPENSATED,
+        json!({}),
+        Box::new(|job| {
+            if &*job.path == "hotel/compensate" {
+                Does::Fails(Fate::NotDone, ErrorClass::Refused)
+            } else {
+                no_car(job)
+            }
+        }),
+    );
+    let asked: Vec<(String, &str)> = world
+        .run
+        .questions()
+        .iter()
+        .map(|question| (question.path.to_string(), world.state_of(&question.path)))
+        .collect();
+    assert_eq!(asked, [("hotel".to_owned(), "succeeded")]);
+    world.crash();
+    world.drive();
+    let question = world.run.questions()[0].id.clone();
+    world
+        .input(Input::Answer {
+            question,
+            value: json!({ "action": "give_up" }).into(),
+            by: None,
+        })
+        .unwrap();
+    world.drive();
+    assert_eq!(world.state_of("hotel"), "succeeded");
+    assert_eq!(world.output(), json!("sorry"));
+    assert_eq!(world.run.uncompensated(), ["hotel".into()]);
+}
+
+#[test]
 fn a_cancel_stops_the_tree_and_starts_nothing_but_compensations() {
     let mut world = World::new(
         "

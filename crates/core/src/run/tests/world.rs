@@ -47,6 +47,8 @@ pub(super) struct World {
     script: Script,
     /// Finish the youngest attempt first: another legal order of completions.
     pub(super) youngest_first: bool,
+    /// The final states seen so far.
+    settled: BTreeMap<crate::event::Node, &'static str>,
 }
 
 /// Keys and limits of a wish for permits.
@@ -125,6 +127,7 @@ impl World {
             permits: Permits::default(),
             script,
             youngest_first: false,
+            settled: BTreeMap::new(),
         }
     }
 
@@ -208,7 +211,8 @@ impl World {
     }
 
     /// The promises of the machine, after every turn (long runs: after every few, since it folds the whole log).
-    fn check(&self) {
+    fn check(&mut self) {
+        self.check_settled();
         if self.run.last_turn() > CHECKED_EACH
             && !self.run.last_turn().is_multiple_of(CHECK_STRIDE)
             && !self.run.is_final()
@@ -233,6 +237,23 @@ impl World {
         let text = serde_json::to_string(&self.log).expect("turns are plain data");
         let read: Vec<Turn> = serde_json::from_str(&text).expect("a written log reads");
         assert_eq!(read, self.log, "a log survives being written and read");
+    }
+
+    /// What is settled stays as it is.
+    fn check_settled(&mut self) {
+        for view in self.run.nodes() {
+            let before = self.settled.get(&view.node).copied();
+            assert!(
+                before.is_none_or(|before| before == view.state),
+                "`{}` was {before:?} and is {}:\n{}",
+                view.path,
+                view.state,
+                self.story()
+            );
+            if matches!(view.state, "succeeded" | "failed" | "skipped" | "cancelled") {
+                self.settled.insert(view.node, view.state);
+            }
+        }
     }
 
     /// The log, an event a line.

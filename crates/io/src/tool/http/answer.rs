@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use ravel_core::effect::{ErrorClass, Failure, Fate, Outcome};
+use ravel_core::expr::exact_json;
 use reqwest::Response;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
 use serde_json::{Map, Value, json};
@@ -100,7 +101,9 @@ fn value(
     value.insert("status".to_owned(), status.into());
     value.insert("headers".to_owned(), headers_of(headers));
     let parsed = if is_json(headers) {
-        serde_json::from_slice(&body).ok()
+        std::str::from_utf8(&body)
+            .ok()
+            .and_then(|text| exact_json(text).ok())
     } else {
         None
     };

@@ -1,11 +1,10 @@
 //! The driver: the thread, the clock, the store and the executors around the shard.
 //!
-//! One thread takes what waits and steps the shard. When nothing more waits it commits, itself; once enough turns have
-//! gathered it sends them to a thread beside it and goes on. While a commit runs, turns pile up and share the next one:
-//! the slower the disk, the larger the groups. A run alone pays one commit a step and no hop between threads.
+//! One thread does everything: it takes what waits, steps the shard, and when nothing more waits (or enough turns have
+//! gathered) it commits, itself. While a commit runs, messages pile up and share the next one: the slower the disk, the
+//! larger the groups. A run alone pays one commit a step and no hop between threads.
 
 mod calls;
-mod committer;
 mod io;
 mod poll;
 
@@ -107,8 +106,6 @@ pub struct Driver {
     /// Messages that this process left for runs that others own.
     foreign: HashMap<i64, Callback<Reply>>,
     poll: poll::Poll,
-    /// Commits groups beside this thread. `None`: every commit is made here, between two messages.
-    committer: Option<committer::Committer>,
     stopped: Option<StopReason>,
 }
 
@@ -145,7 +142,6 @@ impl Driver {
             waiters: HashMap::new(),
             foreign: HashMap::new(),
             poll: poll::Poll::new(&limits),
-            committer: None,
             stopped: None,
         };
         (driver, port)
@@ -153,13 +149,6 @@ impl Driver {
 
     /// Runs until the engine is at its end.
     pub(crate) fn run(mut self) -> StopReason {
-        let store = Arc::clone(&self.config.store);
-        match committer::Committer::new(store, Arc::clone(&self.port)) {
-            Ok(committer) => self.committer = Some(committer),
-            Err(error) => {
-                tracing::warn!(error = %error, "no thread for commits: the engine is slower under load");
-            }
-        }
         loop {
             match self.cycle() {
                 Progress::Busy => {}
@@ -174,8 +163,7 @@ impl Driver {
     pub fn cycle(&mut self) -> Progress {
         let port = Arc::clone(&self.port);
         let _here = port.enter();
-        let mut busy = self.take_committed();
-        busy |= self.take_mail();
+        let mut busy = self.take_mail();
         let now = self.config.clock.now();
         if self.shard.next_wake().is_some_and(|at| at <= now) {
             self.step(now, In::Tick);
@@ -200,40 +188,29 @@ impl Driver {
 
     /// Takes mail until none waits or enough turns have gathered for a commit.
     fn take_mail(&mut self) -> bool {
-        let mut busy = self.take_inline();
-        while self.has_room() && self.stopped.is_none() {
+        let most = Limits::count(self.config.limits.commit_turns);
+        let mut busy = self.take_inline(most);
+        while self.shard.waiting_turns() < most && self.stopped.is_none() {
             match self.mail.try_recv() {
                 Ok(mail) => self.take(mail),
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
             busy = true;
-            self.take_inline();
+            self.take_inline(most);
         }
         busy
     }
 
     /// Takes what executors, observers and callbacks sent on this thread.
-    fn take_inline(&mut self) -> bool {
+    fn take_inline(&mut self, most: usize) -> bool {
         let mut busy = false;
-        while self.has_room()
+        while self.shard.waiting_turns() < most
             && let Some(mail) = self.port.take_inline()
         {
             self.take(mail);
             busy = true;
         }
         busy
-    }
-
-    /// True while more turns may gather. A commit beside this thread begins early: then the disk and the shard work at
-    /// the same time, and what gathers meanwhile is the next group.
-    fn has_room(&self) -> bool {
-        let limits = &self.config.limits;
-        let most = if self.committer.is_some() && !self.shard.is_committing() {
-            limits.commit_aside_turns.min(limits.commit_turns)
-        } else {
-            limits.commit_turns
-        };
-        self.shard.waiting_turns() < Limits::count(most)
     }
 
     fn take(&mut self, mail: Mail) {
@@ -254,10 +231,6 @@ impl Driver {
 
     /// Waits for mail, the next timer, or the next look at the store.
     fn rest(&mut self) {
-        if self.shard.is_committing() && !self.has_room() {
-            self.await_committed();
-            return;
-        }
         let timer = self
             .shard
             .next_wake()
@@ -279,7 +252,6 @@ impl Driver {
     /// Everybody who still waits is told; what is owned is given up.
     fn close(&mut self, why: &StopReason) {
         let port = Arc::clone(&self.port);
-        self.committer = None;
         let stopped = || EngineError::Stopped { why: why.clone() };
         for (_, callback) in self.callers.drain() {
             callback(Err(stopped()));

@@ -92,8 +92,6 @@ limits! {
     queue_messages: "messages", 8_192, least 16;
     /// Turns that go into one transaction at most. When so many are waiting the shard commits before it reads on.
     commit_turns: "turns", 4_096, least 1;
-    /// So many turns are committed on a thread beside the engine's, which goes on meanwhile; fewer are committed at once.
-    commit_aside_turns: "turns", 32, least 1;
     /// Runs in memory at most. More starts wait in a queue; parked runs do not count.
     live_runs: "runs", 10_000, least 1;
     /// Starts that wait for room in memory at most. Beyond it a start is refused as `overloaded`.

@@ -11,11 +11,9 @@ use ravel_core::port_store::{Batch, Error, Owner};
 use ravel_core::run::Run;
 
 use super::calls::open_error;
-use super::committer::Committer;
 use super::{Driver, SPARE_GRAPHS_MAX};
 use crate::error::EngineError;
 use crate::feed::FeedItem;
-use crate::limits::Limits;
 use crate::message::{Ending, In, Letter, Opened, Out, RunKey};
 use crate::report::RunReport;
 use crate::shard::Refused;
@@ -142,64 +140,34 @@ impl Driver {
 
     // The store.
 
-    /// Commits what has gathered, here or beside this thread. True when there was something.
+    /// Commits what has gathered. True when there was something.
     pub(super) fn commit(&mut self) -> bool {
-        let turns = self.shard.waiting_turns();
         let Some(mut batch) = self.shard.cut() else {
             return self.settle();
         };
-        if let Some(committer) = &self.committer
-            && turns >= Limits::count(self.config.limits.commit_aside_turns)
-        {
-            match committer.send(batch) {
-                Ok(()) => {
-                    self.settle();
-                    return true;
-                }
-                Err(refused) => batch = refused,
-            }
-        }
-        let result = self.config.store.commit(&batch);
-        self.committed(batch, result);
-        self.settle();
-        true
-    }
-
-    /// Takes the batch that was committed beside this thread. True when it is done.
-    pub(super) fn take_committed(&mut self) -> bool {
-        let done = self.committer.as_ref().and_then(Committer::take);
-        done.map(|(batch, result)| self.committed(batch, result))
-            .is_some()
-    }
-
-    /// Waits for the batch that is being committed beside this thread.
-    pub(super) fn await_committed(&mut self) {
-        let port = Arc::clone(&self.port);
-        let _here = port.enter();
-        if let Some((batch, result)) = self.committer.as_ref().and_then(Committer::wait) {
-            self.committed(batch, result);
-        }
-    }
-
-    /// Hands on what the store said. A batch that it refused is committed again without the run that it named.
-    fn committed(&mut self, mut batch: Batch, mut result: Result<(), Error>) {
         loop {
+            let result = self.config.store.commit(&batch);
             let now = self.config.clock.now();
             let mut out = Vec::new();
-            let Err(error) = result else {
-                self.shard.committed(now, batch, &mut out);
-                self.carry_out(out);
-                return;
-            };
-            let offender = self.offender(&batch, &error);
-            let refused = self.shard.refused(now, batch, &error, offender, &mut out);
-            self.carry_out(out);
-            match refused {
-                Refused::Retry(rest) if !rest.runs.is_empty() => batch = rest,
-                Refused::Retry(_) | Refused::Stopped => return,
+            match result {
+                Ok(()) => {
+                    self.shard.committed(now, batch, &mut out);
+                    self.carry_out(out);
+                    break;
+                }
+                Err(error) => {
+                    let offender = self.offender(&batch, &error);
+                    let refused = self.shard.refused(now, batch, &error, offender, &mut out);
+                    self.carry_out(out);
+                    match refused {
+                        Refused::Retry(rest) if !rest.runs.is_empty() => batch = rest,
+                        Refused::Retry(_) | Refused::Stopped => break,
+                    }
+                }
             }
-            result = self.config.store.commit(&batch);
         }
+        self.settle();
+        true
     }
 
     /// Which run of a batch the store does not take.

@@ -179,12 +179,6 @@ impl Shard {
         self.dirty_turns
     }
 
-    /// True while a batch that was cut is on its way to disk.
-    #[must_use]
-    pub fn is_committing(&self) -> bool {
-        self.committing
-    }
-
     /// Runs that may still be taken into memory.
     #[must_use]
     pub fn room(&self) -> usize {

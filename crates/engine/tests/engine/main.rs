@@ -2,9 +2,9 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
-mod aside;
 mod crash;
 mod durability;
+mod groups;
 mod limits;
 mod ownership;
 mod parking;

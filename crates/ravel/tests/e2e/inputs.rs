@@ -28,7 +28,7 @@ fn integers_come_as_they_are_written_or_not_at_all() {
     let lab = Lab::new();
     lab.write(
         "big.yaml",
-        "ravel: 1\nname: big\ninput: { n: integer, any: any }\nsteps:\n  a: { run: 'echo 18446744073709551615', returns: integer }\noutput: ['{{ input.n }}', '{{ a }}']\n",
+        "ravel: 1\nname: big\ninput: { n: integer, any: any }\nsteps:\n  a: { run: 'echo 18446744073709551615', returns: integer }\noutput: ['{{ input.n }}', '{{ a.json }}']\n",
     );
     let run = |n: &str, any: &str| lab.ravel(&["run", "big.yaml", "-i", n, "-i", any]);
     let exact = run("n=9007199254740993", "any:=1").expect(0);

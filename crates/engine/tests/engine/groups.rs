@@ -1,4 +1,4 @@
-//! Commits beside the engine's thread: the same promises as those on it.
+//! An engine with its own thread, under load: the same promises whatever turns share a commit.
 
 use ravel_core::port_store::Error;
 use ravel_engine::{Engine, EngineError, Limits, StopReason};
@@ -26,11 +26,9 @@ const RUNS: usize = 40;
 
 #[test]
 fn effects_start_only_after_their_start_is_on_disk_however_small_the_groups_are() {
-    for aside in [1, 7, Limits::default().commit_aside_turns] {
+    for most in [1, 7, Limits::default().commit_turns] {
         let mut rig = Rig::new(echo);
-        rig.limits.commit_aside_turns = aside;
-        // A group is as large as it may get at once: the engine waits for the disk instead of growing.
-        rig.limits.commit_turns = 8;
+        rig.limits.commit_turns = most;
         let engine = Engine::open(rig.config(None).0).unwrap();
         let flow = flow(EFFECTS);
         let begun: Vec<_> = (0..RUNS)
@@ -39,11 +37,7 @@ fn effects_start_only_after_their_start_is_on_disk_however_small_the_groups_are(
         let runs: Vec<_> = begun.into_iter().map(|run| run.wait().unwrap()).collect();
         for run in &runs {
             let summary = engine.wait(run).unwrap();
-            assert_eq!(
-                summary.output,
-                Some(json!(1).into()),
-                "{aside}: {summary:?}"
-            );
+            assert_eq!(summary.output, Some(json!(1).into()), "{most}: {summary:?}");
         }
         engine.shut_down(false);
         assert_eq!(engine.join(), Some(StopReason::Shutdown));
@@ -57,21 +51,20 @@ fn effects_start_only_after_their_start_is_on_disk_however_small_the_groups_are(
         assert_eq!(
             early,
             [],
-            "{aside}: effects that began before their start was on disk"
+            "{most}: effects that began before their start was on disk"
         );
         let effects = rig.world.seen().len();
-        assert_eq!(effects, RUNS * 10, "{aside}: each step ran once");
+        assert_eq!(effects, RUNS * 10, "{most}: each step ran once");
         let expected = rig.outcome(&runs[0]);
         for run in &runs {
-            assert_eq!(rig.outcome(run), expected, "{aside}");
+            assert_eq!(rig.outcome(run), expected, "{most}");
         }
     }
 }
 
 #[test]
 fn a_full_disk_stops_the_engine_and_everybody_who_waits_is_told() {
-    let mut rig = Rig::new(echo);
-    rig.limits.commit_aside_turns = 1;
+    let rig = Rig::new(echo);
     let (config, spy) = rig.config(None);
     let full = Error::Full {
         message: "no space".into(),

@@ -29,6 +29,7 @@ use crate::config::{Config, Overrides, World};
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::output::{ColorChoice, Output};
+use crate::wire;
 
 /// Runs durable workflows: checked before they run, resumed after any crash, answerable from any terminal.
 #[derive(Debug, Parser)]
@@ -131,6 +132,7 @@ pub(crate) fn main() -> ExitCode {
             .into();
         }
     };
+    wire::survive_file_limits();
     let output = Output::new(cli.global.color, cli.global.quiet);
     crate::logging::init(output.paint_talk.is_on());
     match run(cli, &output) {

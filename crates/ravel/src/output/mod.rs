@@ -96,17 +96,22 @@ impl Output {
             .unwrap_or(HEIGHT_DEFAULT)
     }
 
-    /// Writes data. A reader that went away (`| head`) is not an error of ours.
+    /// Writes data. A reader that went away (`| head`, a closed terminal) is not an error of ours.
     pub(crate) fn data(&self, text: &str) -> Result<()> {
         match io::stdout()
             .write_all(text.as_bytes())
             .and_then(|()| io::stdout().flush())
         {
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(error) if !self.is_gone(&error) => {
                 Err(Error::trouble("cannot write to stdout").because(error))
             }
             Ok(()) | Err(_) => Ok(()),
         }
+    }
+
+    /// True when nobody reads stdout any more.
+    fn is_gone(&self, error: &io::Error) -> bool {
+        error.kind() == io::ErrorKind::BrokenPipe || (self.stdout_terminal && is_hung_up(error))
     }
 
     /// Writes one line of data.
@@ -154,6 +159,11 @@ impl Output {
             self.shout(&format!("{} {hint}", paint.tone(Tone::Note, "hint:")));
         }
     }
+}
+
+/// True when a terminal was closed, by the error of a write to it.
+pub(crate) fn is_hung_up(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
 fn wants_color(choice: ColorChoice, terminal: bool) -> bool {

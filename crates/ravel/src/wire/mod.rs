@@ -15,7 +15,7 @@ pub(crate) use secrets::sources as secret_sources;
 pub(crate) use session::{
     GraphCache, Session, engine_limits, models, remove_work, run_limits, terms,
 };
-pub(crate) use stop::StopSignals;
+pub(crate) use stop::{StopSignals, survive_file_limits};
 pub(crate) use store::{Shelf, damaged, folded, open, open_existing, replayed, shown_state};
 
 use ravel_core::port_store;

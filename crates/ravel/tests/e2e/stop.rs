@@ -81,6 +81,46 @@ fn ctrl_c_twice_stops_now_and_the_interrupted_once_is_asked_about() {
 }
 
 #[test]
+fn a_closed_terminal_stops_after_what_is_under_way_however_often_it_is_said() {
+    let lab = lab();
+    let mut run = lab.start(&["run", "slow.yaml", "--json"]);
+    let id = text(&run.event("attempt_started")["run"]);
+    crate::lab::eventually("the step began", || lab.read("world") == "one\n");
+    run.signal("HUP");
+    crate::lab::eventually("the stop was heard", || {
+        run.errors().contains("stopping after what is under way")
+    });
+    run.signal("HUP");
+    lab.write("gate", "");
+    let done = run.end().expect(4);
+    assert!(!done.err.contains("stopping now"), "{}", done.err);
+    lab.ravel(&["runs", "resume", &id]).expect(0);
+    assert_eq!(lab.read("world"), "one\ntwo\n");
+}
+
+#[test]
+fn a_run_that_was_started_to_outlive_its_terminal_does() {
+    let lab = lab();
+    lab.write("gate", "");
+    // The run's own step closes the terminal, as far as the run can tell.
+    let flow = "
+ravel: 1
+name: hung
+steps:
+  - hang_up: { run: \"kill -HUP $(cat pid) && echo done\" }
+output: \"{{ hang_up.stdout | trim }}\"
+";
+    let pid = lab.path().join("pid").display().to_string();
+    lab.write("hung.yaml", &flow.replace("cat pid", &format!("cat {pid}")));
+    let done = lab.shell(
+        "trap '' HUP\nsh -c 'echo $$ > pid; exec BIN run hung.yaml'"
+            .replace("BIN", env!("CARGO_BIN_EXE_ravel"))
+            .as_str(),
+    );
+    assert_eq!(done.expect(0).out, "done\n");
+}
+
+#[test]
 fn a_cancel_of_a_paused_run_takes_it_over_and_ends_it() {
     let lab = lab();
     let mut run = lab.start(&["run", "slow.yaml", "--json"]);

@@ -243,3 +243,40 @@ output: "{{ ask.n }}"
     assert_eq!((stopped >= 1.0, step < stopped), (true, true), "{shown}");
     assert_eq!(shown["steps"][0]["path"], json!("ask"));
 }
+
+#[test]
+fn a_store_that_may_not_grow_says_so_and_the_run_goes_on_where_it_may() {
+    let lab = Lab::new();
+    // Each step keeps another value of 60 KB, so that the store needs more than the shell lets a file have.
+    let mut flow = "ravel: 1\nname: big\nsteps:\n".to_owned();
+    for step in 0..20 {
+        let noise = "head -c 45000 /dev/urandom | base64 -w 0";
+        flow += &format!("  - s{step}: {{ run: \"{noise}\", effect: once }}\n");
+    }
+    flow += "  - child: { run: \"sh -c 'kill -XFSZ $$'; echo $?\" }\n";
+    flow += "output: \"{{ child.stdout | trim }}\"\n";
+    lab.write("big.yaml", &flow);
+    let refused = lab.shell("ulimit -f 1000; ravel run big.yaml").expect(5);
+    let run = text(&lab.newest()["id"]);
+    for part in [
+        "no space left",
+        "(`ulimit -f`)",
+        "hint: free some space; nothing that was acknowledged is lost\n",
+        &format!("hint: resume with: ravel runs resume {run}\n"),
+    ] {
+        assert!(refused.err.contains(part), "no {part:?} in {}", refused.err);
+    }
+    let resumed = lab.ravel(&["runs", "resume", &run, "--park"]);
+    // The step that was under way when the store failed may be asked about.
+    if resumed.code == 4 {
+        lab.ravel(&["answer", "--all", "*", "not_done=retry"])
+            .expect(0);
+        lab.ravel(&["runs", "resume", &run]).expect(0);
+    }
+    // A program that a step starts dies of the signal, as it does everywhere.
+    let shown = lab
+        .ravel(&["runs", "show", &run, "--json"])
+        .expect(0)
+        .json();
+    assert_eq!(shown["output"], json!("153"));
+}

@@ -4,6 +4,7 @@ use std::fmt;
 
 use ravel_core::port_store::Error;
 use rusqlite::ErrorCode;
+use rustix::process::{Resource, getrlimit};
 
 /// What was being done, for the messages of errors.
 #[derive(Clone, Copy, Debug)]
@@ -13,6 +14,21 @@ pub(super) struct Context<D> {
 
 /// SQLite's extended code for a file that ends before a page that it should hold.
 const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
+
+/// SQLite's extended codes for a file that did not grow or take bytes. It knows ENOSPC alone as "full": a file at the
+/// process's own limit (EFBIG) is among these.
+const WRITES: [i32; 3] = [
+    rusqlite::ffi::SQLITE_IOERR_WRITE,
+    rusqlite::ffi::SQLITE_IOERR_TRUNCATE,
+    rusqlite::ffi::SQLITE_IOERR_SHMSIZE,
+];
+
+/// The most bytes that a file of this process may have (`ulimit -f`), when a write failed under such a limit.
+fn limit_met(error: &rusqlite::Error) -> Option<u64> {
+    let code = error.sqlite_extended_error_code()?;
+    let most = getrlimit(Resource::Fsize).current?;
+    WRITES.contains(&code).then_some(most)
+}
 
 impl<D: fmt::Display> Context<D> {
     pub(super) const fn new(what: D) -> Self {
@@ -37,6 +53,13 @@ impl<D: fmt::Display> Context<D> {
                 _ => other(),
             };
         };
+        if let Some(most) = limit_met(error) {
+            return Error::Full {
+                message: format!(
+                    "{what}: {error}; files of this process may have {most} bytes (`ulimit -f`)"
+                ),
+            };
+        }
         match code {
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => damaged(),
             ErrorCode::SystemIoFailure

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::cli::runs::took_in_words;
 use crate::error::{Error, Result};
 use crate::live::{Frame, Screen, rows, settled_line, ways_to_answer};
-use crate::output::{Output, Tone, units};
+use crate::output::{Output, Tone, is_hung_up, units};
 use crate::view::{Away, Folder};
 
 /// Shortest time between two frames: a wide fan-out settles thousands of steps a second.
@@ -99,7 +99,7 @@ impl Show {
         *drawn = Some(Instant::now());
         *beat += 1;
         let frame = frame(output, *beat, false);
-        screen.draw(rows(folder.view(), frame)).map_err(drawing)
+        shown(screen.draw(rows(folder.view(), frame)))
     }
 
     /// Leaves the terminal to somebody else: the next draw begins below.
@@ -115,10 +115,11 @@ impl Show {
             return Ok(());
         };
         let frame = frame(output, 0, true);
-        screen
-            .draw(rows(folder.view(), frame))
-            .and_then(|()| screen.leave())
-            .map_err(drawing)
+        shown(
+            screen
+                .draw(rows(folder.view(), frame))
+                .and_then(|()| screen.leave()),
+        )
     }
 
     /// The result of a run that is over: the output on stdout.
@@ -239,6 +240,12 @@ fn frame(output: &Output, beat: usize, whole: bool) -> Frame {
     }
 }
 
-fn drawing(error: std::io::Error) -> Error {
-    Error::trouble("cannot draw on the terminal").because(error)
+/// A terminal that was closed is drawn on no more: the run goes on to its clean stop.
+fn shown(result: std::io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if !is_hung_up(&error) => {
+            Err(Error::trouble("cannot draw on the terminal").because(error))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
 }

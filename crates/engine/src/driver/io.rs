@@ -16,7 +16,7 @@ use crate::error::EngineError;
 use crate::feed::FeedItem;
 use crate::message::{Ending, In, Letter, Opened, Out, RunKey};
 use crate::report::RunReport;
-use crate::shard::Refused;
+use crate::shard::{Refused, base_of};
 
 impl Driver {
     /// Carries out messages of the shard, in order, and those that follow from them.
@@ -173,9 +173,21 @@ impl Driver {
     /// Which run of a batch the store does not take.
     fn offender(&self, batch: &Batch, error: &Error) -> Option<usize> {
         match error {
-            Error::Fenced { run } | Error::Gap { run, .. } | Error::Held { run, .. } => {
-                batch.runs.iter().position(|commit| commit.run == *run)
-            }
+            Error::Fenced { run } | Error::Gap { run, .. } | Error::Held { run, .. } => batch
+                .runs
+                .iter()
+                .position(|commit| commit.run == *run || base_of(commit) == Some(run)),
+            // The store says in words what it does not know; which of the runs it was is looked up.
+            Error::Unknown { .. } => batch.runs.iter().position(|commit| {
+                let needed = if commit.create {
+                    base_of(commit)
+                } else {
+                    Some(&commit.run)
+                };
+                needed.is_some_and(|run| {
+                    matches!(self.stored(run), Err(EngineError::UnknownRun { .. }))
+                })
+            }),
             Error::Exists { run } => batch.runs.iter().position(|commit| {
                 commit.create
                     && (commit.run == *run
@@ -189,11 +201,9 @@ impl Driver {
                                 == Some(run)
                         }))
             }),
-            Error::Unknown { .. }
-            | Error::Damaged { .. }
-            | Error::Full { .. }
-            | Error::Newer { .. }
-            | Error::Io { .. } => None,
+            Error::Damaged { .. } | Error::Full { .. } | Error::Newer { .. } | Error::Io { .. } => {
+                None
+            }
         }
     }
 

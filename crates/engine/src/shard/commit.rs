@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use ravel_core::effect::Millis;
-use ravel_core::port_store::{Batch, Error, Reply};
+use ravel_core::port_store::{Batch, Error, Reply, RunCommit};
 
 use super::live::{Live, Place};
 use super::{Shard, answer};
@@ -118,14 +118,15 @@ impl Shard {
         };
         let commit = batch.runs.swap_remove(offender);
         if let Some(key) = self.by_id.get(&commit.run).copied() {
-            self.refuse_run(key, &commit.run, error, out);
+            self.refuse_run(key, &commit, error, out);
         }
         self.committing = !batch.runs.is_empty();
         self.drain_work(now, out);
         Refused::Retry(batch)
     }
 
-    fn refuse_run(&mut self, key: RunKey, run: &Arc<str>, error: &Error, out: &mut Vec<Out>) {
+    fn refuse_run(&mut self, key: RunKey, commit: &RunCommit, error: &Error, out: &mut Vec<Out>) {
+        let run = &commit.run;
         let why = match error {
             Error::Exists { run: existing } => {
                 // A second start under a key, or of an id: it gives the run that exists.
@@ -152,8 +153,11 @@ impl Shard {
                     run: Arc::clone(run),
                 }
             }
-            Error::Unknown { .. }
-            | Error::Held { .. }
+            // Removed by somebody since it was read: the run, or the one that a fork was to go on from.
+            Error::Unknown { .. } => EngineError::UnknownRun {
+                run: Arc::clone(base_of(commit).unwrap_or(run)),
+            },
+            Error::Held { .. }
             | Error::Gap { .. }
             | Error::Damaged { .. }
             | Error::Full { .. }
@@ -225,4 +229,10 @@ impl Shard {
     pub fn take_settles(&mut self) -> Vec<(i64, Reply)> {
         std::mem::take(&mut self.settles)
     }
+}
+
+/// The run whose log a new fork goes on from.
+pub(crate) fn base_of(commit: &RunCommit) -> Option<&Arc<str>> {
+    let (base, _) = commit.summary.forked_from.as_ref()?;
+    commit.create.then_some(base)
 }

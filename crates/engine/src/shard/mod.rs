@@ -19,6 +19,7 @@ mod route;
 mod slots;
 
 pub use self::commit::Refused;
+pub(crate) use self::commit::base_of;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;

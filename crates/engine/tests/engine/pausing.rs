@@ -1,6 +1,8 @@
 //! Pause, shutdown, fork.
 
+use ravel_core::effect::Millis;
 use ravel_core::event::Stop;
+use ravel_core::port_store::Listing as _;
 use ravel_engine::{EngineError, Pending, Progress, StopReason};
 use serde_json::json;
 
@@ -159,4 +161,28 @@ fn a_fork_at_a_turn_that_does_not_exist_is_refused() {
         matches!(refused, Err(EngineError::Rejected { ref code, .. }) if code == "unknown_turn"),
         "{refused:?}"
     );
+}
+
+#[test]
+fn a_fork_of_a_run_that_is_removed_meanwhile_is_refused_alone() {
+    let rig = Rig::new(echo);
+    let mut process = rig.engine();
+    let flow = flow(CHAIN);
+    let base = process.start(rig.request(&flow, json!({})));
+    process.ended(&base).unwrap();
+    let outcome = rig.outcome(&base);
+    *lock(&process.spy.meanwhile) = Some(Box::new(|store| {
+        store.collect(Millis::MAX, 0, false).unwrap();
+    }));
+    // Both are in the batch that is refused.
+    let (then, fork) = Pending::new();
+    process.engine.fork_then(&base, 1, then);
+    let other = process.engine.begin(rig.request(&flow, json!({})));
+    process.drive();
+    assert_eq!(
+        fork.poll().unwrap(),
+        Err(EngineError::UnknownRun { run: base })
+    );
+    let other = other.poll().unwrap().unwrap();
+    assert_eq!(rig.outcome(&other), outcome);
 }

@@ -69,6 +69,9 @@ pub(crate) struct Death {
     pub(crate) written: bool,
 }
 
+/// What is done to the store behind an engine's back.
+pub(crate) type Meanwhile = Box<dyn FnOnce(&Memory) + Send>;
+
 /// One process's handle of the store in memory, that looks at commits and can die in one.
 pub(crate) struct Spy {
     inner: Memory,
@@ -77,11 +80,16 @@ pub(crate) struct Spy {
     death: Mutex<Option<Death>>,
     /// What the next commit fails with.
     pub(crate) refuse: Mutex<Option<Error>>,
+    /// What another process does before the next commit.
+    pub(crate) meanwhile: Mutex<Option<Meanwhile>>,
     own_commits: Mutex<u64>,
 }
 
 impl Log for Spy {
     fn commit(&self, batch: &Batch) -> Result<(), Error> {
+        if let Some(meanwhile) = lock(&self.meanwhile).take() {
+            meanwhile(&self.inner);
+        }
         if let Some(error) = lock(&self.refuse).take() {
             return Err(error);
         }
@@ -435,6 +443,7 @@ impl Rig {
             world: Arc::clone(&self.world),
             death: Mutex::new(death),
             refuse: Mutex::default(),
+            meanwhile: Mutex::default(),
             own_commits: Mutex::default(),
         });
         let config = Config {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use globset::{GlobBuilder, GlobMatcher};
+use ravel_core::event::Topic;
 use ravel_core::expr::exact_json;
 use ravel_core::port::Question;
 use ravel_core::port_store::{Listing as _, Message, Posted};
@@ -98,7 +99,7 @@ impl Answer {
         }
         let id = self.id.clone().unwrap_or_default();
         let question = wire::find_question(&shelf, &id)?;
-        let value = self.value(context, &question)?;
+        let value = self.value(context, &shelf, &question)?;
         let sent = self.send(&shelf, &question, value)?;
         sent.tell(
             context,
@@ -159,7 +160,7 @@ impl Answer {
             );
             let (answer, tone) = match queued.get(&question.id) {
                 Some(posted) => (format!("queued: {}", messages::waiting(posted)), Tone::Note),
-                None => (fields_of(question), Tone::Faint),
+                None => (fields_of(shelf, question), Tone::Faint),
             };
             table.row([
                 (question.id.to_string(), None),
@@ -193,7 +194,7 @@ impl Answer {
         }
         let Sorted { fit, unfit } = self.sort_out(context, shelf, &questions)?;
         if fit.is_empty() {
-            return Err(unfit_error(&questions, &unfit));
+            return Err(unfit_error(shelf, &questions, &unfit));
         }
         let mut results = Vec::new();
         let mut worst = Exit::Succeeded;
@@ -233,7 +234,7 @@ impl Answer {
         if unfit.is_empty() {
             return Ok(worst);
         }
-        Err(unfit_error(&questions, &unfit))
+        Err(unfit_error(shelf, &questions, &unfit))
     }
 
     /// Which questions the answer fits, and why it does not fit the others. Nothing is sent yet.
@@ -246,7 +247,7 @@ impl Answer {
         let mut runs: HashMap<Arc<str>, Foresight> = HashMap::new();
         let mut sorted = Sorted::default();
         for question in questions {
-            let value = match self.value(context, question) {
+            let value = match self.value(context, shelf, question) {
                 Ok(value) => value,
                 Err(error) => {
                     sorted.unfit.push((question, error.to_string()));
@@ -274,7 +275,7 @@ impl Answer {
     }
 
     /// The answer as it was typed, or asked for at the terminal.
-    fn value(&self, context: &Context, question: &Question) -> Result<Value> {
+    fn value(&self, context: &Context, shelf: &Shelf, question: &Question) -> Result<Value> {
         let form = question.form.json();
         if let Some(text) = &self.json_value {
             return exact_json(text)
@@ -301,7 +302,7 @@ impl Answer {
         }
         let missing = fields.iter().any(|field| field.required);
         if nothing && missing {
-            let ways = ways_to_answer(&super::runs::shown_question(question, None));
+            let ways = ways(Some(shelf), question);
             let error = Error::usage(format!("{} asks: {}", question.path, question.ask));
             return Err(ways.into_iter().fold(error, Error::hint));
         }
@@ -345,7 +346,7 @@ fn queued(shelf: &Shelf, questions: &[Question]) -> Result<HashMap<Arc<str>, Pos
 }
 
 /// Questions that an answer does not fit, a group a form, with what each form needs.
-fn unfit_error(questions: &[Question], unfit: &[(&Question, String)]) -> Error {
+fn unfit_error(shelf: &Shelf, questions: &[Question], unfit: &[(&Question, String)]) -> Error {
     let mut groups: Vec<(&Question, Vec<&str>, &str)> = Vec::new();
     for (question, why) in unfit {
         match groups
@@ -374,7 +375,7 @@ fn unfit_error(questions: &[Question], unfit: &[(&Question, String)]) -> Error {
         error.hint(format!(
             "{}{more}: {why}; it is answered with {}",
             shown.join(", "),
-            fields_of(first)
+            fields_of(Some(shelf), first)
         ))
     })
 }
@@ -402,14 +403,25 @@ fn element(question: &Question, queued: Option<&Posted>) -> Value {
 }
 
 /// What is typed after the id, in one line; several ways are parted by `|`.
-fn fields_of(question: &Question) -> String {
-    let ways = ways_to_answer(&super::runs::shown_question(question, None));
+fn fields_of(shelf: Option<&Shelf>, question: &Question) -> String {
+    let ways = ways(shelf, question);
     let fields: Vec<&str> = ways
         .iter()
         .filter_map(|way| way.split_once(&*question.id))
         .map(|(_, fields)| fields.trim())
         .collect();
     fields.join(" | ")
+}
+
+/// The ways to answer a question, with the shape of an effect's value where the run's graph tells it.
+fn ways(shelf: Option<&Shelf>, question: &Question) -> Vec<String> {
+    let graph = shelf
+        .filter(|_| question.topic == Topic::Uncertain)
+        .and_then(|shelf| {
+            let summary = wire::find_run(shelf, &question.run).ok()?;
+            shelf.graphs.get(&summary.graph).ok()
+        });
+    ways_to_answer(&super::runs::shown_question(question, graph.as_deref()))
 }
 
 #[cfg(test)]

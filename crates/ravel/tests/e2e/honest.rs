@@ -296,6 +296,20 @@ output: "{{ pay.stdout }}"
             format!("ravel answer {question} not_done=fail"),
         ]
     );
+    // The list says the same, and so does a refusal.
+    let ways = lines
+        .iter()
+        .map(|line| line.trim_start_matches(&format!("ravel answer {question} ")))
+        .collect::<Vec<_>>()
+        .join(" | ");
+    let mut list = lab.command(&["answer", "--list"]);
+    let listed = list.env_remove("COLUMNS").output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains(&ways), "{listed}");
+    let unfit = lab
+        .ravel(&["answer", "--all", "**", "happened=true"])
+        .expect(2);
+    assert!(unfit.err.contains(&ways), "{}", unfit.err);
     lab.shell(lines[0]).expect(0);
     let done = lab.ravel(&["runs", "resume", "last"]).expect(0);
     assert_eq!(done.out, "TEXT\n");

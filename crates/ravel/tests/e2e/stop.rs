@@ -44,6 +44,11 @@ fn ctrl_c_once_stops_after_what_is_under_way() {
         "{}",
         done.err
     );
+    let why = lab.ravel(&["runs", "why", &id]).expect(0).out;
+    let ready = format!(
+        "two: is ready, and starts when a process works on the run\n      ravel runs resume {id}\n"
+    );
+    assert!(why.contains(&ready), "{why}");
     // The step that was under way ended and counts: it does not run again.
     let resumed = lab.ravel(&["runs", "resume", &id, "--json"]).expect(0);
     assert_eq!(
@@ -131,6 +136,11 @@ fn a_cancel_of_a_paused_run_takes_it_over_and_ends_it() {
     let state = lab.newest()["state"].clone();
     // The lost `once` may have happened: it is asked about before the run is over.
     if state == "paused" {
+        let why = lab.ravel(&["runs", "why", &id]).expect(0).out;
+        assert!(
+            why.contains("it parks until the open question is answered"),
+            "{why}"
+        );
         lab.ravel(&["answer", "--all", "one", "not_done=fail"])
             .expect(0);
         lab.ravel(&["runs", "resume", &id]).expect(3);

@@ -130,12 +130,22 @@ fn live(shelf: &Shelf, run: &Run, turns: &[Turn]) -> Result<Vec<Reason>> {
         None => reasons.push(unowned(run, &waiting)),
         Some(owner) => reasons.extend(silent(owner, run, &waiting, now)),
     }
+    let queued = messages::waiting_answers(shelf, run.id())?;
+    let mut open = run.questions();
+    open.retain(|question| queued.iter().all(|(of, _)| *of != question.id));
     // What was asked for last, of the whole run or of a step.
     for cancel in past::cancels(turns) {
-        let node = run.node(cancel.node).filter(|node| node.ended.is_none());
-        reasons.extend(node.map(|node| cancelling(&cancel, &node.path, owner.is_some(), now)));
+        let Some(node) = run.node(cancel.node).filter(|node| node.ended.is_none()) else {
+            continue;
+        };
+        let asked = open.iter().any(|open| is_within(&open.path, &node.path));
+        let then = match (asked, owner.is_some()) {
+            (true, _) => "it parks until the open question is answered, and then goes on",
+            (false, true) => "what is under way is being stopped, and what was done is compensated",
+            (false, false) => "its process ended before it was done; a resume finishes it",
+        };
+        reasons.push(cancelling(&cancel, &node.path, then, now));
     }
-    let queued = messages::waiting_answers(shelf, run.id())?;
     reasons.extend(waits::reasons(run, owner.is_some(), &queued, now));
     Ok(reasons)
 }
@@ -176,18 +186,21 @@ fn silent(owner: &LiveOwner, run: &Run, waiting: &[Posted], now: u64) -> Option<
     Some(Reason::new("", text, Tone::Bad).next(lines))
 }
 
-fn cancelling(cancel: &past::Cancelled, path: &str, owned: bool, now: u64) -> Reason {
+/// True for a step's own path and the paths of what is in it.
+fn is_within(path: &str, outer: &str) -> bool {
+    outer.is_empty()
+        || path
+            .strip_prefix(outer)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '[', '~']))
+}
+
+fn cancelling(cancel: &past::Cancelled, path: &str, then: &str, now: u64) -> Reason {
     let what = if path.is_empty() {
         "the run"
     } else {
         "the step"
     };
     let who = cancel.who_and_when(now);
-    let then = if owned {
-        "what is under way is being stopped, and what was done is compensated"
-    } else {
-        "its process ended before it was done; a resume finishes it"
-    };
     Reason::new(
         path,
         format!("{what} is being cancelled, as asked{who}"),

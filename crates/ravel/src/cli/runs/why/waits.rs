@@ -67,15 +67,23 @@ impl Look<'_> {
                 Reason::new(path, format!("attempt {number} {verb}"), Tone::Busy)
                     .next(self.owned.then_some(ends))
             }
+            Wait::Permit { path, .. } | Wait::Budget { path } if !self.owned => {
+                let text = "is ready, and starts when a process works on the run";
+                let resume = format!("ravel runs resume {}", self.run.id());
+                Reason::new(path, text, Tone::Faint).next([resume])
+            }
             Wait::Permit { path, keys } => Reason::new(
                 path,
                 format!("waits for its turn under {}", keys.join(", ")),
                 Tone::Faint,
             )
             .next(["an attempt that holds a permit ends".to_owned()]),
-            Wait::Budget { path } => {
+            Wait::Budget { path } if has_budget(self.run.graph()) => {
                 let text = "is ready, and waits to be started or for budget that other attempts have reserved";
                 Reason::new(path, text, Tone::Faint).next(["an attempt ends".to_owned()])
+            }
+            Wait::Budget { path } => {
+                Reason::new(path, "is ready, and is being started", Tone::Faint)
             }
             Wait::Person {
                 path,
@@ -163,6 +171,12 @@ impl Look<'_> {
         let ago = units::relative(until, self.now);
         format!("it was due {ago}, and counts when the run is resumed")
     }
+}
+
+/// True when attempts of the flow, or of a step of it, reserve a budget.
+fn has_budget(graph: &Graph) -> bool {
+    graph.flows.iter().any(|flow| flow.budget.is_some())
+        || graph.steps.iter().any(|step| step.budget.is_some())
 }
 
 /// An open question in the form that the live view shows. With the graph, the shape of an effect's value is known.

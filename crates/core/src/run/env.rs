@@ -242,10 +242,10 @@ impl<'s> Env<'s> {
         };
         let parent = self.state.node(activation.parent).extra.as_deref();
         let key = self.state.item_key(at);
-        // How many items a stream gives is not known while it lasts.
-        let length = match self.state.source(activation.parent) {
-            Some(_) => None,
-            None => parent.map(|extra| extra.items.len()),
+        // How many items a stream gives is not known while it lasts, nor how many rounds there will be.
+        let length = match (activation.role, self.state.source(activation.parent)) {
+            (Role::Item(_), None) => parent.map(|extra| extra.items.len()),
+            _ => None,
         };
         Some(json!({ "index": index, "key": key, "length": length }).into())
     }

@@ -9,11 +9,23 @@ pub(super) struct Common {
     pub(super) string: Type,
     pub(super) run: Type,
     pub(super) meta: Type,
+    /// `loop` where the number of items is known.
+    pub(super) items: Type,
+    /// `loop` in a `repeat` and over a stream.
     pub(super) rounds: Type,
     pub(super) error: Type,
     pub(super) last: Type,
     pub(super) text: Type,
     process: Vec<(&'static str, Type, bool)>,
+}
+
+/// The type of `loop`.
+fn rounds(string: &Type, length: Type) -> Type {
+    Type::fields([
+        ("index", Type::integer(), true),
+        ("key", string.nullable(), true),
+        ("length", length, true),
+    ])
 }
 
 impl Common {
@@ -45,11 +57,8 @@ impl Common {
                 ("seconds", Type::number(), true),
                 ("items", item.list(), false),
             ]),
-            rounds: Type::fields([
-                ("index", Type::integer(), true),
-                ("key", string.nullable(), true),
-                ("length", Type::integer(), true),
-            ]),
+            items: rounds(&string, Type::integer()),
+            rounds: rounds(&string, Type::integer().nullable()),
             last: Type::fields([
                 ("output", any.clone(), true),
                 ("error", error.nullable(), true),

@@ -53,7 +53,7 @@ fn type_of(
         Found::Bind(Bind::Item(step)) => typer.items.get(&step).cloned(),
         Found::Bind(Bind::Carry(step)) => typer.carries.get(&step).cloned(),
         Found::Bind(Bind::Output(step)) => typer.outputs.get(&step).cloned(),
-        Found::Bind(Bind::Loop) => Some(typer.common.rounds.clone()),
+        Found::Bind(Bind::Loop(step)) => Some(typer.rounds_of(step)),
         Found::Bind(Bind::Error) => Some(typer.common.error.clone()),
         Found::Bind(Bind::Rounds(_) | Bind::Last | Bind::Args)
         | Found::Run

@@ -8,6 +8,7 @@ use super::rules::{
 };
 use super::types::Typer;
 use crate::expr::{Binding, CompareOp, Form, PathStep, Ref, Shape};
+use crate::graph::StepId;
 use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, names, nearest};
 use crate::lang::lower::{Bind, Cx, Found, Owner};
@@ -312,10 +313,20 @@ impl Typer<'_, '_> {
                     .unwrap_or_else(|| self.common.any.clone());
                 carry.list()
             }
-            Bind::Loop => self.common.rounds.clone(),
+            Bind::Loop(step) => self.rounds_of(step),
             Bind::Error => self.common.error.clone(),
             Bind::Last => self.common.last.clone(),
             Bind::Args => self.common.any.clone(),
+        }
+    }
+
+    /// The type of `loop` in a `for_each` or a `repeat`.
+    pub(super) fn rounds_of(&self, step: StepId) -> Type {
+        let info = self.lower.info(step);
+        if info.stream.is_none() && self.items.contains_key(&step) {
+            self.common.items.clone()
+        } else {
+            self.common.rounds.clone()
         }
     }
 

@@ -45,8 +45,8 @@ pub(crate) enum FrameKind {
 pub(crate) enum Bind {
     /// The item of a `for_each`.
     Item(StepId),
-    /// `loop`.
-    Loop,
+    /// `loop` of a `for_each` or `repeat`.
+    Loop(StepId),
     /// The carry of a `repeat`.
     Carry(StepId),
     /// The outputs of earlier rounds.

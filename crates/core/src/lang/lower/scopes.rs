@@ -73,7 +73,7 @@ impl Lower<'_> {
             cx.frame,
             vec![
                 (name.clone(), Bind::Item(id)),
-                ("loop".to_owned(), Bind::Loop),
+                ("loop".to_owned(), Bind::Loop(id)),
             ],
         );
         let item_key = map
@@ -226,7 +226,7 @@ impl Lower<'_> {
         let binds = vec![
             ("carry".to_owned(), Bind::Carry(id)),
             ("rounds".to_owned(), Bind::Rounds(id)),
-            ("loop".to_owned(), Bind::Loop),
+            ("loop".to_owned(), Bind::Loop(id)),
         ];
         let frame = self.bind(cx.frame, binds);
         let body = self.inner(cx, id, map, frame);

@@ -246,3 +246,32 @@ output: '{{ all }}'
     world.drive();
     assert_eq!(world.output(), json!([1, 2, 3]));
 }
+
+#[test]
+fn loop_knows_its_length_only_where_it_is_known() {
+    let flow = "
+ravel: 1
+name: looping
+steps:
+  each:
+    for_each: [a, b]
+    steps:
+      seen: { set: '{{ loop }}' }
+    output: '{{ seen }}'
+  tries:
+    repeat: { until: loop.index == 1, max: 5 }
+    steps:
+      seen: { set: '{{ loop }}' }
+    output: '{{ seen }}'
+output: { each: '{{ each }}', tries: '{{ tries }}' }
+";
+    let world = World::settled(flow, json!({}), Box::new(echo));
+    let expected = json!({
+        "each": [
+            { "index": 0, "key": null, "length": 2 },
+            { "index": 1, "key": null, "length": 2 },
+        ],
+        "tries": { "index": 1, "key": null, "length": null },
+    });
+    assert_eq!(world.output(), expected);
+}

@@ -84,6 +84,8 @@ pub struct FlowDef {
     pub catch: Vec<Catch>,
     /// `finally:` of the flow.
     pub finally: Option<BodyId>,
+    /// Of a flow that others call: the scope around its steps that has its `catch`, `finally` and `deadline`.
+    pub scope: Option<StepId>,
     /// `triggers:`, kept as written (with types checked) for the server.
     pub triggers: Option<serde_json::Value>,
 }
@@ -284,14 +286,14 @@ pub enum Gate {
 }
 
 /// One entry of `catch:`.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Catch {
     /// `errors:`. `None`: every class but `cancelled`.
     pub errors: Option<Vec<ErrorClass>>,
     /// `steps:` of the handler; its `output` is the value. Sees `error` and the scope's finished steps.
     pub body: Option<BodyId>,
     /// `output:` without steps.
-    pub output: Option<ValueTemplate>,
+    pub output: Option<Arc<ValueTemplate>>,
 }
 
 /// What a step does.

@@ -60,8 +60,8 @@ impl DrawSource for PlaceDraws<'_, '_> {
 impl<'s> Env<'s> {
     /// What a step sees: its siblings and the scopes around it.
     pub(super) fn of(state: &'s State, node: Node) -> Self {
-        let parent = state.node(node).parent;
-        let from = if parent == NOBODY { node } else { parent };
+        let around = state.around(node);
+        let from = if around == NOBODY { node } else { around };
         Self {
             state,
             node,
@@ -204,7 +204,7 @@ impl<'s> Env<'s> {
         if self.state.is_flow(at) {
             return None;
         }
-        Some(self.state.node(at).parent)
+        Some(self.state.around(at))
     }
 
     fn child_named(&self, scope: Node, name: &str) -> Option<Node> {
@@ -291,8 +291,19 @@ impl<'s> Env<'s> {
             Role::Root(id) => self.state.graph.flow(id).name.clone(),
             _ => self.state.graph.main().name.clone(),
         };
-        json!({ "id": self.state.id, "flow": name, "state": self.state.outlook(flow), "created": self.state.created })
+        json!({ "id": self.state.id, "flow": name, "state": self.state.outlook(self.whole(flow)), "created": self.state.created })
             .into()
+    }
+
+    /// Whose end is a flow's end: its own, or that of the scope around a called flow's steps.
+    fn whole(&self, flow: Node) -> Node {
+        let step = self.state.graph.step(self.state.node(flow).step);
+        match (self.state.node(flow).role, &step.kind) {
+            (Role::Step, Kind::Flow(call)) if self.state.graph.flow(call.flow).scope.is_some() => {
+                self.state.kid(flow, 0)
+            }
+            _ => flow,
+        }
     }
 
     /// In a gate: the value that it looks at.

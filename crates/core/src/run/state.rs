@@ -459,9 +459,25 @@ impl State {
     pub(super) fn flow_of(&self, node: Node) -> Node {
         let mut at = node;
         while !self.is_flow(at) {
-            at = self.node(at).parent;
+            at = self.around(at);
         }
         at
+    }
+
+    /// What is around an activation where it is written. The handlers, gates and the like of a call stand beside the
+    /// call, not in the flow that it calls.
+    pub(super) fn around(&self, node: Node) -> Node {
+        let activation = self.node(node);
+        let parent = activation.parent;
+        let belongs_to_call = parent != NOBODY
+            && !matches!(activation.slot, Slot::Main | Slot::Stale)
+            && self.node(parent).role == Role::Step
+            && self.is_flow(parent);
+        if belongs_to_call {
+            self.node(parent).parent
+        } else {
+            parent
+        }
     }
 
     pub(super) fn is_flow(&self, node: Node) -> bool {

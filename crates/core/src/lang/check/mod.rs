@@ -1,5 +1,6 @@
 //! The checks that need the whole graph, and the graph that passes them.
 
+mod called;
 mod common;
 mod cut;
 mod edges;
@@ -17,7 +18,7 @@ mod workspace;
 
 use super::bundle::{Bundle, Origin, report};
 use super::diagnostic::{Diagnostic, Severity};
-use super::lower::Lower;
+use super::lower::{Lower, fingerprint};
 use crate::graph::{FlowDef, Graph};
 
 /// A bundle, checked.
@@ -62,7 +63,9 @@ pub(crate) fn check(bundle: &Bundle, origin: &Origin) -> Checked {
 fn finish(lower: Lower<'_>, bundle: &Bundle) -> Option<Graph> {
     let steps: Option<Vec<_>> = lower.steps.into_iter().collect();
     let mut flows = Vec::new();
+    let mut marks = Vec::new();
     for flow in lower.flows {
+        marks.push(fingerprint(flow.map));
         flows.push(FlowDef {
             name: flow.name,
             input: flow.input,
@@ -73,13 +76,16 @@ fn finish(lower: Lower<'_>, bundle: &Bundle) -> Option<Graph> {
             body: flow.body?,
             catch: flow.catch,
             finally: flow.finally,
+            scope: None,
             triggers: flow.map.get("triggers").map(|entry| entry.node.to_json()),
         });
     }
-    Some(Graph {
+    let mut graph = Graph {
         hash: bundle.hash().into(),
         flows,
         steps: steps?,
         bodies: lower.bodies,
-    })
+    };
+    called::wrap(&mut graph, &marks);
+    Some(graph)
 }

@@ -6,7 +6,7 @@ use crate::lang::tree::{Map, Node, Value};
 const INNER_KEYS: &[&str] = &["steps", "race", "cases", "else"];
 
 /// Hash of a step's own keys.
-pub(super) fn fingerprint(map: &Map) -> u64 {
+pub(crate) fn fingerprint(map: &Map) -> u64 {
     let mut hasher = blake3::Hasher::new();
     for (key, entry) in map
         .iter()

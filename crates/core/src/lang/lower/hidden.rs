@@ -1,5 +1,7 @@
 //! Gates, handlers and compensations: hidden steps around a step.
 
+use std::sync::Arc;
+
 use super::body::Host;
 use super::step::Part;
 use super::text::Places;
@@ -117,7 +119,7 @@ impl Lower<'_> {
                                 handlers.push(Catch {
                                     errors,
                                     body: None,
-                                    output: Some(output),
+                                    output: Some(Arc::new(output)),
                                 });
                             }
                         }

@@ -25,9 +25,11 @@ mod types;
 
 use indexmap::IndexMap;
 
+pub(crate) use fingerprint::fingerprint;
 pub(crate) use flow::FlowState;
 pub(crate) use frame::{Bind, Found, Frame, FrameId, FrameKind, RESERVED};
 pub(crate) use inner::inner_problem;
+pub(crate) use step::no_leaf;
 pub(crate) use text::{Site, SiteId, Want, at_pointer};
 pub(crate) use types::NamedTypes;
 

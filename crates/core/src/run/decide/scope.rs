@@ -287,8 +287,11 @@ impl Turning<'_> {
                 self.body_value(node, self.state.block_body(node), false)
             }
             Role::Step => match &graph.step(activation.step).kind {
-                Kind::Steps(body) => self.body_value(node, *body, false),
-                Kind::Flow(call) => self.body_value(node, graph.flow(call.flow).body, true),
+                Kind::Steps(body) => self.body_value(node, *body, self.is_called_scope(node)),
+                Kind::Flow(call) => {
+                    let flow = graph.flow(call.flow);
+                    self.body_value(node, flow.body, flow.scope.is_none())
+                }
                 Kind::ForEach(_) => Made::Value(Datum::Items { node }),
                 Kind::Repeat(spec) => {
                     self.round_ended(node, spec.until.as_ref(), spec.max, spec.on_max)
@@ -297,6 +300,18 @@ impl Turning<'_> {
                 Kind::Race(_) => self.race_value(node),
                 other => unreachable!("`{}` is not a scope", other.name()),
             },
+        }
+    }
+
+    /// True for the scope around the steps of a called flow: its output is the flow's.
+    fn is_called_scope(&self, node: Node) -> bool {
+        let activation = self.state.node(node);
+        let caller = self.state.node(activation.parent);
+        match &self.state.graph.step(caller.step).kind {
+            Kind::Flow(call) if caller.role == Role::Step => {
+                self.state.graph.flow(call.flow).scope == Some(activation.step)
+            }
+            _ => false,
         }
     }
 

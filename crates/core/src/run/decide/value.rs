@@ -409,7 +409,9 @@ impl Turning<'_> {
             error: Some(Val::new(failure_value(&failure))),
             ..Overlay::default()
         };
-        let env = if self.is_leaf(node) {
+        let is_call = self.state.node(node).role == Role::Step && self.state.is_flow(node);
+        // A call's own `catch` stands beside it: the steps of the flow that it calls are not to be seen there.
+        let env = if is_call || self.is_leaf(node) {
             Env::of(self.state, node)
         } else {
             Env::inside(self.state, node)

@@ -31,6 +31,26 @@ steps:
     assert_eq!(world.error_class(), Some(ErrorClass::Unavailable));
 }
 
+#[test]
+fn a_process_that_dies_by_itself_is_tried_as_often_as_retry_says() {
+    for (retry, tries) in [("{ attempts: 3, backoff: 1s..30s }", 3), ("1", 1)] {
+        for effect in ["read", "write"] {
+            let flow = format!(
+                "
+ravel: 1
+name: dying
+steps:
+  a: {{ run: 'kill -9 $$', effect: {effect}, retry: {retry} }}
+"
+            );
+            let dies = |_: &Job| Does::Fails(Fate::Unknown, ErrorClass::Crashed);
+            let world = World::settled(&flow, json!({}), Box::new(dies));
+            assert_eq!(world.started.len(), tries, "{effect} {retry}");
+            assert_eq!(world.error_class(), Some(ErrorClass::Crashed));
+        }
+    }
+}
+
 const ONCE: &str = "
 ravel: 1
 name: charging

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::world::{Does, World, echo, survives_every_crash};
 use crate::effect::{ErrorClass, Fate};
-use crate::port::Job;
+use crate::port::{Job, Request};
 
 const FAN_OUT: &str = "
 ravel: 1
@@ -24,7 +24,7 @@ output: '{{ notes }}'
 
 fn bad_doc(job: &Job) -> Does {
     match &job.request {
-        crate::port::Request::Tool { input, .. } if input.json()["text"] == "bad" => {
+        Request::Tool { input, .. } if input.json()["text"] == "bad" => {
             Does::Fails(Fate::NotDone, ErrorClass::InvalidInput)
         }
         _ => echo(job),
@@ -274,4 +274,130 @@ output: { each: '{{ each }}', tries: '{{ tries }}' }
         "tries": { "index": 1, "key": null, "length": null },
     });
     assert_eq!(world.output(), expected);
+}
+
+/// A sub-flow with policies of its own, called by a step with policies of its own.
+const POLICIES: &str = "
+ravel: 1
+name: policies
+input: { fails: boolean, slow: boolean }
+flows:
+  sub:
+    input: { fails: boolean, slow: boolean }
+    deadline: 10s
+    steps:
+      work: { when: not input.slow, tool: test.work, with: { n: 1 }, effect: read }
+      rest: { when: input.slow, wait: { for: 60s } }
+      bad: { after: [work, rest], when: input.fails, fail: broken }
+    catch:
+      - errors: [deadline]
+        output: late
+      - steps: { note: { tool: test.note, with: { why: '{{ error.message }}' }, effect: read } }
+        output: caught
+    finally:
+      tell: { tool: test.tell, with: { fails: '{{ input.fails }}', state: '{{ run.state }}' }, effect: read }
+    output: fine
+steps:
+  before: { set: 7 }
+  call:
+    flow: sub
+    with: { fails: '{{ input.fails }}', slow: '{{ input.slow }}' }
+    finally: { after: { tool: test.after, with: {}, effect: read } }
+output: '{{ call }}'
+";
+
+#[test]
+fn a_called_flow_has_its_catch_its_finally_and_its_deadline() {
+    for (fails, slow, output, last) in [
+        (false, false, "fine", "succeeded"),
+        (true, false, "caught", "failed"),
+        (false, true, "late", "cancelled"),
+    ] {
+        let input = json!({ "fails": fails, "slow": slow });
+        let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        let heard = std::sync::Arc::clone(&told);
+        let script = move |job: &Job| {
+            if let Request::Tool { name, input } = &job.request
+                && &**name == "test.tell"
+            {
+                heard.lock().unwrap().push(input.json().clone());
+            }
+            echo(job)
+        };
+        let world = World::settled(POLICIES, input.clone(), Box::new(script));
+        assert_eq!(world.output(), json!(output), "{}", world.story());
+        let mut ran = vec!["call/flow/work"];
+        if slow {
+            ran.clear();
+        }
+        ran.push("call/flow/finally/tell");
+        if fails {
+            ran.push("call/flow/catch[1]/note");
+        }
+        ran.push("call/finally/after");
+        assert_eq!(world.ran(), ran);
+        assert_eq!(
+            *told.lock().unwrap(),
+            [json!({ "fails": fails, "state": last })]
+        );
+        survives_every_crash(POLICIES, &input, echo);
+    }
+}
+
+#[test]
+fn a_call_s_own_handlers_see_what_is_around_the_call() {
+    let flow = "
+ravel: 1
+name: around
+input: { who: string }
+flows:
+  sub:
+    input: { n: integer }
+    steps:
+      before: { set: hidden }
+      bad: { after: before, fail: '{{ input.n }} is bad' }
+    output: '{{ bad }}'
+steps:
+  before: { set: 7 }
+  call:
+    flow: sub
+    with: { n: 3 }
+    after: before
+    catch: [{ output: '{{ input.who }} {{ before }} {{ error.message }}' }]
+output: '{{ call }}'
+";
+    let world = World::settled(flow, json!({ "who": "me" }), Box::new(echo));
+    assert_eq!(world.output(), json!("me 7 3 is bad"));
+}
+
+#[test]
+fn steps_in_a_call_s_own_handlers_see_what_is_around_the_call() {
+    let flow = "
+ravel: 1
+name: around
+input: { who: string }
+flows:
+  sub:
+    input: { n: integer }
+    steps:
+      before: { set: hidden }
+      bad: { after: before, fail: '{{ input.n }} is bad' }
+    output: '{{ bad }}'
+steps:
+  before: { set: 7 }
+  call:
+    flow: sub
+    with: { n: 3 }
+    after: before
+    catch:
+      - steps: { note: { set: '{{ input.who }} {{ before }} {{ error.message }}' } }
+        output: '{{ note }}'
+    finally: { tell: { tool: test.tell, with: { who: '{{ input.who }}', n: '{{ before }}' }, effect: read } }
+output: '{{ call }}'
+";
+    let input = json!({ "who": "me" });
+    let world = World::settled(flow, input.clone(), Box::new(echo));
+    assert_eq!(world.output(), json!("me 7 3 is bad"), "{}", world.story());
+    assert!(world.story().contains(r#""value":{"who":"me","n":7}"#));
+    survives_every_crash(flow, &input, echo);
 }

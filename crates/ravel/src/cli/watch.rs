@@ -24,7 +24,7 @@ use crate::error::Result;
 use crate::exit::Exit;
 use crate::output::{Output, Tone, units};
 use crate::view::Folder;
-use crate::wire::{Session, StopSignals, engine_error, store_error};
+use crate::wire::{self, Session, StopSignals, engine_error, store_error};
 
 /// Between two looks at signals, typed lines and the clock.
 const BEAT: Duration = Duration::from_millis(100);
@@ -57,6 +57,20 @@ pub(crate) struct Watch<'a> {
     stops: StopSignals,
     stops_heard: usize,
     park: bool,
+}
+
+/// True when nothing but people, signals and clocks can go on, as the run itself says. A pause before another try is
+/// work that goes on.
+fn waits_for_others(summary: &Summary) -> bool {
+    let is_elsewhere = |wait: &Val| {
+        let text = |field| wait.get_path(&[field]).and_then(Value::as_str);
+        match text("on") {
+            Some("person" | "signal" | "items") => true,
+            Some("time") => text("why") != Some("retry"),
+            _ => false,
+        }
+    };
+    !summary.state.is_final() && !summary.waits.is_empty() && summary.waits.iter().all(is_elsewhere)
 }
 
 impl<'a> Watch<'a> {
@@ -157,16 +171,19 @@ impl<'a> Watch<'a> {
     }
 
     fn beat(&mut self) -> Result<()> {
+        if self.park {
+            let summary = wire::find_run(&self.session.shelf, &self.run)?;
+            if waits_for_others(&summary) {
+                self.park = false;
+                self.session.engine.shut_down(false);
+            }
+        }
         self.after_change()
     }
 
     fn after_change(&mut self) -> Result<()> {
         self.hear_stops();
         self.ask()?;
-        if self.park && self.folder.view().only_waits() {
-            self.park = false;
-            self.session.engine.shut_down(false);
-        }
         if self.asker.as_ref().is_none_or(|asker| !asker.is_busy()) {
             self.show.draw(&self.folder)?;
         }

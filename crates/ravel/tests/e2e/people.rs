@@ -182,3 +182,33 @@ fn a_run_that_somebody_works_on_cannot_be_taken_twice() {
     let done = first.end().expect(3);
     assert_eq!(done.lines().pop().unwrap()["state"], "cancelled");
 }
+
+#[test]
+fn a_run_that_waits_for_a_signal_is_parked_also_when_the_wait_has_a_deadline() {
+    let lab = Lab::new();
+    lab.write(
+        "signal.yaml",
+        "ravel: 1\nname: signal\nsignals: { go: { n: integer } }\nsteps:\n  w: { wait: { signal: go, deadline: 10m } }\n  x: { set: '{{ w.n + 1 }}' }\noutput: '{{ x }}'\n",
+    );
+    lab.ravel(&["run", "signal.yaml", "--park"]).expect(4);
+    lab.ravel(&["signal", "last", "go", "n=4"]).expect(0);
+    let done = lab.ravel(&["runs", "resume", "last"]).expect(0);
+    assert_eq!(done.out, "5\n");
+}
+
+#[test]
+fn forks_and_retries_are_parked_like_runs() {
+    let lab = Lab::new();
+    lab.write(
+        "asks.yaml",
+        "ravel: 1\nname: asks\nsteps:\n  a: { run: 'echo a', effect: read }\n  q: { after: a, human: { ask: 'Go?', form: { ok: boolean } } }\noutput: '{{ q.ok }}'\n",
+    );
+    lab.ravel(&["run", "asks.yaml", "--park"]).expect(4);
+    let run = text(&lab.newest()["id"]);
+    for _ in 0..5 {
+        lab.ravel(&["runs", "fork", &run, "--at", "2", "--park"])
+            .expect(4);
+        lab.ravel(&["runs", "retry", &run, "--from", "a", "--park"])
+            .expect(4);
+    }
+}

@@ -202,7 +202,7 @@ impl State {
             }
             Event::GraphEdited { version, .. } => self.version = version + 1,
             Event::CancelRequested { .. } => {}
-            Event::Recovered { .. } => self.recovered(),
+            Event::Recovered { .. } => self.skip_downtime(),
             Event::Settled {
                 node,
                 path: _,
@@ -306,6 +306,7 @@ impl State {
         for armed in &mut self.armed {
             armed.inherited = true;
         }
+        self.skip_downtime();
         // Attempts that the last turn of the prefix started are this run's, from now on.
         let now = self.now;
         for node in self.flights.clone() {

@@ -155,9 +155,9 @@ impl State {
         found.expect("only an armed effect is compensated")
     }
 
-    pub(in crate::run) fn recovered(&mut self) {
-        // Downtime is not active time: open spans end with the last turn before.
-        let before = self.before;
+    /// Downtime is not active time: open spans end with the last turn before, and go on now.
+    pub(in crate::run) fn skip_downtime(&mut self) {
+        let (before, now) = (self.before, self.now);
         let nodes: Vec<Node> = self.flights.iter().copied().collect();
         for node in nodes {
             let mut at = node;
@@ -167,6 +167,7 @@ impl State {
                     .is_some_and(|budget| budget.time.is_some())
                 {
                     self.end_span(at, before);
+                    self.begin_span(at, now);
                 }
                 at = self.node(at).parent;
             }

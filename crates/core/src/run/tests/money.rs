@@ -114,3 +114,30 @@ steps:
         (Some(ErrorClass::BudgetExceeded), 2 * 3_600_000 + 60_000)
     );
 }
+
+#[test]
+fn time_in_which_nobody_worked_is_not_taken_from_a_budget() {
+    let flow = "
+ravel: 1
+name: timed
+budget: { time: 4s }
+steps:
+  a: { tool: test.a, with: {}, effect: read }
+  b: { after: a, tool: test.b, with: {}, effect: read }
+";
+    let script = |job: &Job| {
+        if &*job.path == "a" && job.attempt.number == 1 {
+            Does::Hangs
+        } else {
+            echo(job)
+        }
+    };
+    let mut world = World::new(flow, json!({}), Box::new(script));
+    world.now += 60_000;
+    let mut forked = world.fork(world.log.len(), "r2");
+    forked.drive();
+    assert_eq!(forked.run.state().name(), "succeeded", "{}", forked.story());
+    world.crash();
+    world.drive();
+    assert_eq!(world.run.state().name(), "succeeded", "{}", world.story());
+}

@@ -45,11 +45,20 @@ impl Foresight {
     /// Folds the log. When nobody works on the run, timers that are due and messages that wait are merged by time, as
     /// a resume would merge them.
     pub(crate) fn new(shelf: &Shelf, summary: &Summary) -> Result<Self> {
-        Self::without(shelf, summary, None)
+        Self::of(shelf, summary, &|_| true)
     }
 
     /// The same, as if one of the messages did not wait.
-    pub(super) fn without(shelf: &Shelf, summary: &Summary, row: Option<i64>) -> Result<Self> {
+    pub(super) fn without(shelf: &Shelf, summary: &Summary, row: i64) -> Result<Self> {
+        Self::of(shelf, summary, &|letter| letter.id != row)
+    }
+
+    /// The same with the messages alone that were left before one.
+    pub(super) fn before(shelf: &Shelf, summary: &Summary, row: i64) -> Result<Self> {
+        Self::of(shelf, summary, &|letter| letter.id < row)
+    }
+
+    fn of(shelf: &Shelf, summary: &Summary, counts: &dyn Fn(&Posted) -> bool) -> Result<Self> {
         let run = &summary.run;
         let turns = shelf
             .store
@@ -60,7 +69,7 @@ impl Foresight {
         let mut letters = Vec::new();
         if !owned {
             letters = shelf.store.waiting(run).map_err(store_error)?;
-            letters.retain(|letter| Some(letter.id) != row);
+            letters.retain(counts);
             letters.sort_by_key(|letter| (letter.at, letter.id));
         }
         let mut foresight = Self {

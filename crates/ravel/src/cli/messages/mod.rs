@@ -95,7 +95,7 @@ pub(crate) fn send_or_replace(
         Verdict::Known(why) => Ok(Sent::Known(why)),
         Verdict::Refuses(error) => Ok(Sent::Refused(error)),
         Verdict::Waits(first) if replace => {
-            let mut without = Foresight::without(shelf, summary, Some(first.id))?;
+            let mut without = Foresight::without(shelf, summary, first.id)?;
             if let Verdict::Refuses(error) = without.verdict(message) {
                 return Ok(Sent::Refused(error));
             }
@@ -122,7 +122,11 @@ fn post(shelf: &Shelf, summary: &Summary, message: &Message, sending: Sending) -
             return said(shelf, summary, message, reply);
         }
         match owner {
-            None => return left(shelf, summary, message, row),
+            None => {
+                if let Some(sent) = left(shelf, summary, message, row)? {
+                    return Ok(sent);
+                }
+            }
             Some(owner) if began.elapsed() > sending.wait() => {
                 return Ok(Sent::Silent(owner, sending.wait()));
             }
@@ -144,25 +148,31 @@ fn said(shelf: &Shelf, summary: &Summary, message: &Message, reply: Reply) -> Re
     Ok(Sent::Refused(refused(&code, &text)))
 }
 
-/// Nobody works on the run: the message waits, unless the run ended meanwhile or somebody else's answer was first.
-fn left(shelf: &Shelf, summary: &Summary, message: &Message, row: i64) -> Result<Sent> {
+/// Nobody works on the run: the message waits, unless what happened or was left meanwhile comes before it (the run
+/// ended, somebody cancelled it, another answer was first). Nothing when somebody began to work on the run: that
+/// process replies.
+fn left(shelf: &Shelf, summary: &Summary, message: &Message, row: i64) -> Result<Option<Sent>> {
     let now = wire::find_run(shelf, &summary.run)?;
-    if now.state.is_final() {
-        withdraw(shelf, row, "the run is over")?;
-        if let Verdict::Refuses(error) = Foresight::new(shelf, &now)?.verdict(message) {
-            return Ok(Sent::Refused(error));
-        }
+    let verdict = Foresight::before(shelf, &now, row)?.verdict(message);
+    let owned = shelf.store.live_owner(&now.run).map_err(store_error)?;
+    if owned.is_some() || shelf.store.reply(row).map_err(store_error)?.is_some() {
+        return Ok(None);
     }
-    if let Message::Answer { question, .. } = message {
-        let first = waiting_answers(shelf, &now.run)?
-            .into_iter()
-            .find(|(of, other)| of == question && other.id < row);
-        if let Some((_, first)) = first {
-            withdraw(shelf, row, "another answer was first")?;
-            return Ok(Sent::Refused(waits_already(&first)));
-        }
-    }
-    Ok(Sent::Queued)
+    let (why, sent) = match verdict {
+        Verdict::Takes => return Ok(Some(Sent::Queued)),
+        Verdict::Known(why) => ("it is so already", Sent::Known(why)),
+        Verdict::Waits(first) => (
+            "another answer was first",
+            Sent::Refused(waits_already(&first)),
+        ),
+        Verdict::Refuses(error) => ("the run refuses it", Sent::Refused(error)),
+    };
+    withdraw(shelf, row, why)?;
+    // The first reply stands: should a process have taken the message in just now, it says so.
+    Ok(match shelf.store.reply(row).map_err(store_error)? {
+        Some(Reply::Accepted { turn }) => Some(Sent::Accepted { turn }),
+        Some(Reply::Rejected { .. }) | None => Some(sent),
+    })
 }
 
 fn withdraw(shelf: &Shelf, row: i64, why: &str) -> Result<()> {
@@ -265,5 +275,100 @@ impl Sent {
             context.output.shout(&text);
         }
         Ok(exit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ravel_core::lang::Bundle;
+    use ravel_core::port_store::Listing as _;
+    use ravel_core::run::Terms;
+    use ravel_core::value::Val;
+    use ravel_engine::StartRequest;
+
+    use super::*;
+    use crate::config::{Config, Overrides, World};
+    use crate::wire::Session;
+
+    const ASKS: &str = "
+ravel: 1
+name: asks
+steps:
+  look: { human: { ask: 'Well?', form: { ok: boolean } } }
+";
+
+    /// A run that asks, and that no process works on.
+    fn asking() -> (tempfile::TempDir, Shelf, Summary) {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World {
+            folder: folder.path().to_owned(),
+            user: None,
+            variables: Vec::new(),
+        };
+        let config = Config::load(&world, &Overrides::default(), false).unwrap();
+        let shelf = wire::open(&config).unwrap();
+        let session = Session::start(shelf.clone(), &config).unwrap();
+        let bundle = Bundle::from_text("asks.yaml", ASKS).unwrap();
+        let request = StartRequest {
+            graph: Arc::new(bundle.compile().unwrap()),
+            bundle: serde_json::to_string(&bundle).unwrap().into(),
+            input: Val::new(json!({})),
+            terms: Terms::default().into(),
+            start_key: None,
+            run: None,
+        };
+        let run = session.engine.start(request).unwrap();
+        session.engine.shut_down(false);
+        session.engine.join();
+        let summary = wire::find_run(&shelf, &run).unwrap();
+        (folder, shelf, summary)
+    }
+
+    fn cancel() -> Message {
+        Message::Cancel {
+            path: None,
+            by: Some("ada".into()),
+        }
+    }
+
+    fn answer(shelf: &Shelf, run: &str) -> Message {
+        let questions = shelf.store.questions(Some(run)).unwrap();
+        Message::Answer {
+            question: questions[0].id.clone(),
+            value: Val::new(json!({"ok": true})),
+            by: Some("bob".into()),
+        }
+    }
+
+    /// Leaves messages in this order and says what becomes of the first answer, and whether it waits still.
+    fn becomes_of(messages: &dyn Fn(Message) -> Vec<Message>) -> (&'static str, bool) {
+        let (_folder, shelf, summary) = asking();
+        let answer = answer(&shelf, &summary.run);
+        let mut row = 0;
+        for message in messages(answer.clone()) {
+            let posted = shelf.store.post(&summary.run, units::now(), &message);
+            if message == answer {
+                row = posted.unwrap();
+            }
+        }
+        let sent = left(&shelf, &summary, &answer, row).unwrap().unwrap();
+        let waits = shelf.store.reply(row).unwrap().is_none();
+        (sent.state(), waits)
+    }
+
+    #[test]
+    fn an_answer_that_a_cancel_came_before_is_refused_and_taken_back() {
+        assert_eq!(
+            becomes_of(&|answer| vec![cancel(), answer]),
+            ("refused", false)
+        );
+    }
+
+    #[test]
+    fn an_answer_that_came_before_a_cancel_waits_to_be_taken_in_first() {
+        assert_eq!(
+            becomes_of(&|answer| vec![answer, cancel()]),
+            ("queued", true)
+        );
     }
 }

@@ -97,22 +97,13 @@ fn look(path: &Path) -> Result<()> {
             Error::trouble(format!("the store {shown} is {kind}, not a file")).hint(OTHER_STORE),
         );
     }
-    let read_only = |error: std::io::Error| {
-        let mode = metadata.permissions().mode() & 0o777;
-        Error::trouble(format!(
-            "the store {shown} may not be read and written (its mode is {mode:o})"
-        ))
-        .because(error)
-        .hint(format!(
-            "`chmod u+rw {shown}` as its owner, or {OTHER_STORE}"
-        ))
-    };
+    let mode = metadata.permissions().mode() & 0o777;
     let file = std::fs::OpenOptions::new()
         .read(true)
         .write(true)
         .open(path);
     let mut begin = Vec::new();
-    file.map_err(read_only)?
+    file.map_err(|error| may_not_open(path, mode, error))?
         .take(DATABASE_BEGINS.len() as u64)
         .read_to_end(&mut begin)
         .map_err(|error| Error::trouble(format!("cannot read {shown}")).because(error))?;
@@ -125,6 +116,30 @@ fn look(path: &Path) -> Result<()> {
     may_write_beside(path)
 }
 
+/// Why a store's file does not open for reading and writing.
+fn may_not_open(path: &Path, mode: u32, error: std::io::Error) -> Error {
+    let shown = path.display();
+    if error.kind() == ErrorKind::ReadOnlyFilesystem {
+        return read_only_mount(path);
+    }
+    Error::trouble(format!(
+        "the store {shown} may not be read and written (its mode is {mode:o})"
+    ))
+    .because(error)
+    .hint(format!(
+        "`chmod u+rw {shown}` as its owner, or {OTHER_STORE}"
+    ))
+}
+
+/// A mode changes nothing there.
+fn read_only_mount(path: &Path) -> Error {
+    Error::trouble(format!(
+        "the store {} is on a file system that is mounted read-only",
+        path.display()
+    ))
+    .hint(format!("mount it for writing, or {OTHER_STORE}"))
+}
+
 /// SQLite keeps its write-ahead log beside the file: the folder must be writable, too.
 fn may_write_beside(path: &Path) -> Result<()> {
     let Some(folder) = path
@@ -133,6 +148,9 @@ fn may_write_beside(path: &Path) -> Result<()> {
     else {
         return Ok(());
     };
+    if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ROFS) {
+        return Err(read_only_mount(path));
+    }
     let Ok(metadata) = std::fs::metadata(folder) else {
         return Ok(());
     };
@@ -230,4 +248,31 @@ pub(crate) fn shown_state(shelf: &Shelf, summary: &Summary) -> Result<&'static s
     } else {
         "paused"
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_read_only_mount_is_no_matter_of_modes() {
+        let said = |kind: ErrorKind| {
+            let error = may_not_open(Path::new("r.db"), 0o444, kind.into());
+            (error.to_string(), error.hints().to_vec())
+        };
+        assert_eq!(
+            said(ErrorKind::ReadOnlyFilesystem),
+            (
+                "the store r.db is on a file system that is mounted read-only".to_owned(),
+                vec![format!("mount it for writing, or {OTHER_STORE}")]
+            )
+        );
+        assert_eq!(
+            said(ErrorKind::PermissionDenied),
+            (
+                "the store r.db may not be read and written (its mode is 444)".to_owned(),
+                vec![format!("`chmod u+rw r.db` as its owner, or {OTHER_STORE}")]
+            )
+        );
+    }
 }

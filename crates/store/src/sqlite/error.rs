@@ -15,6 +15,10 @@ pub(super) struct Context<D> {
 /// SQLite's extended code for a file that ends before a page that it should hold.
 const SHORT_READ: i32 = rusqlite::ffi::SQLITE_IOERR_SHORT_READ;
 
+/// What that means, and the way out.
+const PAGES_ARE_GONE: &str = "a file ends before a page that it should hold; was its -wal file removed, or the \
+    database moved, while a process had it open? end all its processes (Ctrl-C), then open it again";
+
 /// SQLite's extended codes for a file that did not grow or take bytes. It knows ENOSPC alone as "full": a file at the
 /// process's own limit (EFBIG) is among these.
 const WRITES: [i32; 3] = [
@@ -65,7 +69,9 @@ impl<D: fmt::Display> Context<D> {
             ErrorCode::SystemIoFailure
                 if error.sqlite_extended_error_code() == Some(SHORT_READ) =>
             {
-                damaged()
+                Error::Damaged {
+                    what: format!("{what}: {error}: {PAGES_ARE_GONE}"),
+                }
             }
             ErrorCode::DiskFull => Error::Full {
                 message: format!("{what}: {error}"),

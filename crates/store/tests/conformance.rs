@@ -34,3 +34,23 @@ mod sqlite {
 
     ravel_store::conformance_tests!(OnDisk(tempfile::tempdir().unwrap()));
 }
+
+#[test]
+fn all_who_open_a_new_store_at_once_get_it() {
+    const OPENERS: usize = 4;
+    for _ in 0..25 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let refused: Vec<String> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..OPENERS)
+                .map(|_| scope.spawn(|| Sqlite::open(&path).err()))
+                .collect();
+            threads
+                .into_iter()
+                .filter_map(|thread| thread.join().unwrap())
+                .map(|error| error.to_string())
+                .collect()
+        });
+        assert_eq!(refused, Vec::<String>::new());
+    }
+}

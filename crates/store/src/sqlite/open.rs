@@ -108,6 +108,18 @@ fn is_busy(error: &rusqlite::Error) -> bool {
 
 /// True when the file is still empty.
 fn check_format(conn: &Connection, path: &Path) -> Result<bool, Error> {
+    if !conn.is_autocommit() {
+        return format_of(conn, path);
+    }
+    // One view of the file: another process may be making its tables just now.
+    let what = || format!("reading {}", path.display());
+    conn.execute_batch("BEGIN").context(what())?;
+    let found = format_of(conn, path);
+    conn.execute_batch("ROLLBACK").context(what())?;
+    found
+}
+
+fn format_of(conn: &Connection, path: &Path) -> Result<bool, Error> {
     let what = || format!("reading {}", path.display());
     let application: i32 = conn
         .pragma_query_value(None, "application_id", |row| row.get(0))

@@ -296,6 +296,9 @@ pub struct Failure {
     pub retry_after_ms: Option<Millis>,
 }
 
+/// The code of an attempt that ended with its engine.
+const ENGINE_LOST: &str = "engine_lost";
+
 impl Failure {
     /// A failure with a class and one sentence.
     pub fn new(class: ErrorClass, message: impl Into<Arc<str>>) -> Self {
@@ -307,6 +310,19 @@ impl Failure {
             data: None,
             retry_after_ms: None,
         }
+    }
+
+    /// An attempt whose engine ended before it did: not the step's fault, and no try of its own. A process that dies by
+    /// itself is `crashed`, too, under another code.
+    #[must_use]
+    pub fn lost(message: impl Into<Arc<str>>) -> Self {
+        Self::new(ErrorClass::Crashed, message).with_code(ENGINE_LOST)
+    }
+
+    /// True for an attempt that ended with its engine.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.class == ErrorClass::Crashed && self.code.as_deref() == Some(ENGINE_LOST)
     }
 
     /// The same failure with a code.

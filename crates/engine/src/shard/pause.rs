@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ravel_core::effect::{ErrorClass, Failure, Millis, Outcome};
+use ravel_core::effect::{Failure, Millis, Outcome};
 use ravel_core::event::{Input, Stop};
 
 use super::live::{Pausing, Place};
@@ -162,10 +162,7 @@ impl Shard {
         };
         let run = Arc::clone(live.run.id());
         for job in std::mem::take(&mut live.pending.held) {
-            let failure = Failure::new(
-                ErrorClass::Crashed,
-                "the engine stopped before the attempt left",
-            );
+            let failure = Failure::lost("the engine stopped before the attempt left");
             let outcome = Outcome::not_done(failure);
             self.work.push_back((
                 key,

@@ -17,13 +17,6 @@ enum Funds {
     Denied(Failure),
 }
 
-/// The code of an attempt whose engine ended before it did. A process that dies by itself has another one.
-const LOST: &str = "engine_lost";
-
-fn is_lost(failure: &Failure) -> bool {
-    failure.class == ErrorClass::Crashed && failure.code.as_deref() == Some(LOST)
-}
-
 impl Turning<'_> {
     pub(super) fn next_attempt(&self, node: Node) -> Attempt {
         let attempts = self
@@ -228,8 +221,7 @@ impl Turning<'_> {
             else {
                 continue;
             };
-            let failure = Failure::new(ErrorClass::Crashed, message).with_code(LOST);
-            let outcome = Outcome::unknown(failure);
+            let outcome = Outcome::unknown(Failure::lost(message));
             self.finished(Attempt { node, number }, outcome);
             self.drain();
         }
@@ -308,7 +300,7 @@ impl Turning<'_> {
 
     /// The class of an attempt that the engine stopped is why it was stopped.
     fn localise(&self, node: Node, mut failure: Failure, stopped: Option<Stop>) -> Failure {
-        let lost = is_lost(&failure);
+        let lost = failure.is_lost();
         match stopped {
             Some(Stop::Timeout) if !lost => {
                 let timeout = self
@@ -364,7 +356,7 @@ impl Turning<'_> {
             Some(Stop::Deadline | Stop::Budget) => return self.fail_finally(node, failure),
             Some(Stop::Timeout) | None => {}
         }
-        if is_lost(&failure) && repeatable {
+        if failure.is_lost() && repeatable {
             // The engine's fault, not the step's: it does not count as a try.
             return self.try_attempt(node);
         }

@@ -165,6 +165,11 @@ pub(crate) const KEYS: &[Key] = &[
         "`pass`, `emulate` or `refuse`.",
     ),
     key(
+        "providers.*.quirks.connections",
+        Shape::Text,
+        "Used again except to loopback (`auto`), always (`keep`), never (`fresh`).",
+    ),
+    key(
         "secrets.*.env",
         Shape::Text,
         "The secret is the value of this environment variable.",
@@ -270,6 +275,8 @@ pub(crate) fn names_after(prefix: &[String]) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     fn path(text: &str) -> Vec<String> {
@@ -293,6 +300,73 @@ mod tests {
         assert!(matches!(find(&path("limits.runs")), Known::Key(_)));
         assert!(matches!(find(&path("store.pth")), Known::Unknown));
         assert!(matches!(find(&path("store.path.deep")), Known::Unknown));
+    }
+
+    /// What the reader of `[providers]` says when it meets `?` there.
+    fn complaint(at: &str, value: serde_json::Value) -> String {
+        let path = path(&at.replace('*', "x"));
+        let whole = path.into_iter().rev().fold(value, |inner, name| {
+            serde_json::Value::Object([(name, inner)].into_iter().collect())
+        });
+        serde_json::from_value::<ravel_io::model::Config>(whole)
+            .unwrap_err()
+            .to_string()
+    }
+
+    /// The words between backticks.
+    fn words(text: &str) -> BTreeSet<String> {
+        text.split('`')
+            .skip(1)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// What would have been right in place of `?`.
+    fn expected(complaint: &str) -> BTreeSet<String> {
+        let (_, rest) = complaint.split_once("expected").unwrap();
+        words(rest)
+    }
+
+    #[test]
+    fn every_key_that_is_read_is_in_the_table_and_every_one_of_the_table_is_read() {
+        for table in [
+            "providers.*",
+            "providers.*.key",
+            "providers.*.models.*",
+            "providers.*.models.*.prices",
+            "providers.*.quirks",
+        ] {
+            let read = expected(&complaint(table, serde_json::json!({ "?": "" })));
+            let known: BTreeSet<String> = names_after(&path(table))
+                .into_iter()
+                .map(str::to_owned)
+                .collect();
+            assert_eq!(known, read, "{table}");
+        }
+    }
+
+    #[test]
+    fn every_word_that_a_quirk_may_be_is_said_with_its_key() {
+        let quirks = KEYS
+            .iter()
+            .filter(|key| key.pattern.contains(".quirks.") && key.shape == Shape::Text);
+        for key in quirks {
+            let read = expected(&complaint(key.pattern, "?".into()));
+            assert_eq!(words(key.doc), read, "{}", key.pattern);
+        }
+    }
+
+    #[test]
+    fn every_key_that_the_guide_to_models_names_is_known() {
+        let guide = include_str!("../../../../docs/models.md");
+        let named = words(guide)
+            .into_iter()
+            .filter_map(|words| Some(words.strip_prefix("quirks.")?.split(' ').next()?.to_owned()));
+        for name in named {
+            let key = path(&format!("providers.x.quirks.{name}"));
+            assert!(matches!(find(&key), Known::Key(_)), "{name}");
+        }
     }
 
     #[test]

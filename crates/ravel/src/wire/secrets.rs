@@ -27,3 +27,22 @@ pub(crate) fn sources(config: &Config) -> Result<BTreeMap<String, Source>> {
         })
         .collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::keys::names_after;
+
+    #[test]
+    fn a_secret_is_read_from_what_the_table_of_keys_says() {
+        let said = serde_json::from_str::<Written>(r#"{"?": ""}"#).unwrap_err();
+        let words: Vec<String> = said
+            .to_string()
+            .split('`')
+            .skip(3)
+            .step_by(2)
+            .map(str::to_owned)
+            .collect();
+        assert_eq!(words, names_after(&["secrets".to_owned(), "x".to_owned()]));
+    }
+}

@@ -76,6 +76,8 @@ pub struct Job {
     pub stream: Option<Arc<str>>,
     /// Keep and reuse results for this long (ms).
     pub cache: Option<Millis>,
+    /// The absolute folder that relative paths start at. `None`: that of the executor.
+    pub folder: Option<Arc<str>>,
     /// What to do.
     pub request: Request,
 }

@@ -25,7 +25,8 @@ pub fn key_of(job: &Job) -> Option<CacheKey> {
     match (job.cache, job.effect) {
         (Some(_), Effect::Pure | Effect::Read) => {
             let mut hasher = blake3::Hasher::new();
-            serde_json::to_writer(&mut hasher, &job.request).ok()?;
+            // The same relative path means another file in another folder.
+            serde_json::to_writer(&mut hasher, &(&job.folder, &job.request)).ok()?;
             Some(*hasher.finalize().as_bytes())
         }
         (None, _) | (Some(_), Effect::Write | Effect::Once) => None,

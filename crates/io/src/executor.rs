@@ -63,7 +63,7 @@ pub struct Config {
     pub secrets: BTreeMap<String, secret::Source>,
     /// Providers and models.
     pub models: model::Config,
-    /// The folder that the `file.*` tools work in.
+    /// The folder that relative paths start at in runs that recorded none.
     pub files_root: PathBuf,
     /// Keep the directories of attempts that succeeded.
     pub keep_directories: bool,
@@ -153,6 +153,7 @@ impl LocalExecutor {
             files: Files::new(&root),
             folders: Arc::new(run::dirs::Folders::new(&root)),
             root,
+            folder: files_root,
             helper: config.helper,
             env: config.env,
             secrets: secrets.clone(),
@@ -171,7 +172,6 @@ impl LocalExecutor {
                 secrets: secrets.clone(),
                 transport: Transport::default(),
                 files: runner.files.clone(),
-                jail: Jail::new(files_root),
             },
             runner,
             secrets,
@@ -390,6 +390,7 @@ impl Shared {
             Call::Inline(_) => return tokio::task::block_in_place(|| compute(tool, input)),
             Call::Task(call) => call,
         };
+        let jail = Jail::new(self.runner.folder_of(job).to_path_buf());
         match tool.check(input) {
             Ok(input) => {
                 call(
@@ -397,6 +398,7 @@ impl Shared {
                     Ask {
                         job,
                         input: input.json(),
+                        jail: &jail,
                         abort,
                     },
                 )

@@ -32,6 +32,8 @@ const NOT_REGULAR: &str = "it is not a regular file";
 pub(crate) enum Refusal {
     /// There is nothing.
     Missing,
+    /// The folder itself is gone.
+    NoFolder(PathBuf),
     /// It leads out of the folder.
     Outside,
     /// The user may not.
@@ -86,11 +88,11 @@ impl Jail {
     }
 
     fn folder(&self) -> Result<OwnedFd, Refusal> {
-        Ok(open(
-            &self.root,
-            OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-        )?)
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        open(&self.root, flags, Mode::empty()).map_err(|error| match error {
+            Errno::NOENT | Errno::NOTDIR => Refusal::NoFolder(self.root.clone()),
+            other => other.into(),
+        })
     }
 
     /// The path below the root; an absolute one must begin with the root.

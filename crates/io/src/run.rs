@@ -59,6 +59,8 @@ pub const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 pub(crate) struct Runner {
     /// Where directories, records and files are.
     pub(crate) root: PathBuf,
+    /// Where a relative `cwd:` starts in runs that recorded no folder.
+    pub(crate) folder: PathBuf,
     /// The binary that supervises.
     pub(crate) helper: PathBuf,
     /// What is handed on of the engine's environment.
@@ -176,6 +178,11 @@ impl Runner {
         }
     }
 
+    /// Where relative paths of a job start.
+    pub(crate) fn folder_of<'a>(&'a self, job: &'a Job) -> &'a Path {
+        job.folder.as_deref().map_or(&self.folder, Path::new)
+    }
+
     fn prepare(
         &self,
         job: &Job,
@@ -194,7 +201,7 @@ impl Runner {
         let temporary = scratch.path().join("tmp");
         std::fs::create_dir_all(&temporary).map_err(|e| failed("the step's TMPDIR", &e))?;
         let cwd = match &request.cwd {
-            Some(cwd) => directory(cwd)?,
+            Some(cwd) => directory(self.folder_of(job), cwd)?,
             None => own.clone(),
         };
         let mut unpack = Unpack::new(&self.files, own.join("inputs"));
@@ -489,18 +496,27 @@ fn unpacked(request: &RunRequest, unpack: &mut Unpack<'_>) -> Result<RunRequest,
     Ok(request)
 }
 
-fn directory(cwd: &str) -> Result<PathBuf, Failure> {
-    let path = Path::new(cwd)
-        .canonicalize()
-        .ok()
-        .filter(|path| path.is_dir());
-    let missing = || {
-        Failure::new(
-            ErrorClass::NotFound,
-            format!("`cwd`: {cwd} is not a directory"),
-        )
-    };
-    path.ok_or_else(missing)
+fn directory(folder: &Path, cwd: &str) -> Result<PathBuf, Failure> {
+    let path = folder.join(cwd);
+    if let Ok(path) = path.canonicalize()
+        && path.is_dir()
+    {
+        return Ok(path);
+    }
+    if Path::new(cwd).is_relative() && !folder.is_dir() {
+        return Err(folder_missing(&format!("`cwd`: {cwd}"), folder));
+    }
+    let text = format!("`cwd`: {} is not a directory", path.display());
+    Err(Failure::new(ErrorClass::NotFound, text))
+}
+
+/// The failure of a relative path whose start is gone.
+pub(crate) fn folder_missing(what: &str, folder: &Path) -> Failure {
+    let text = format!(
+        "{what}: {} is not there any more, where the relative paths of this run start; put it back, then resume or retry",
+        folder.display()
+    );
+    Failure::new(ErrorClass::NotFound, text).with_code("folder_missing")
 }
 
 fn confinement(

@@ -113,8 +113,6 @@ pub(crate) struct Context {
     pub(crate) transport: Transport,
     /// Result files.
     pub(crate) files: Files,
-    /// The folder that `file.*` works in.
-    pub(crate) jail: Jail,
 }
 
 /// One call.
@@ -124,6 +122,8 @@ pub(crate) struct Ask<'a> {
     pub(crate) job: &'a Job,
     /// Checked arguments.
     pub(crate) input: &'a Value,
+    /// The folder that `file.*` works in.
+    pub(crate) jail: &'a Jail,
     /// Stops it.
     pub(crate) abort: &'a Abort,
 }

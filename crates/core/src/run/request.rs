@@ -267,6 +267,7 @@ pub(super) fn job(state: &State, node: Node, path: Arc<str>, rendered: Rendered)
         workspace: workspace(state, node),
         stream: stream(state, node),
         cache: step.leaf.cache,
+        folder: state.terms.folder.clone(),
         request: rendered.request,
     }
 }

@@ -1,5 +1,5 @@
-//! The terms that a run was started under: limits and prices. Recorded with the start, so replay never asks the
-//! world.
+//! The terms that a run was started under: limits, prices and its folder. Recorded with the start, so replay never asks
+//! the world.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::effect::Millis;
 use crate::value::Val;
 
-/// Limits and prices of a run.
+/// Limits, prices and the folder of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Terms {
@@ -18,6 +18,9 @@ pub struct Terms {
     pub limits: RunLimits,
     /// What each model name of the graph costs. A model that is missing is free of charge and unmetered in money.
     pub models: IndexMap<Arc<str>, Price>,
+    /// The absolute folder that relative paths of its steps start at. Absent: that of the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub folder: Option<Arc<str>>,
 }
 
 /// Terms that runs share, with the JSON that the start of each records: made once for a thousand runs.

@@ -296,6 +296,7 @@ mod tests {
             workspace: workspace.map(Into::into),
             stream: None,
             cache: None,
+            folder: None,
             request: Request::Tool {
                 name: "debug.echo".into(),
                 input: serde_json::Value::Null.into(),

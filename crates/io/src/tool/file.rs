@@ -1,4 +1,4 @@
-//! `file.*`: files below the folder that the project opens to flows.
+//! `file.*`: files below the folder of the run: that of its flow file.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -28,7 +28,7 @@ pub const LIST_MAX: usize = 10_000;
 pub const LIST_DEPTH_MAX: usize = 64;
 
 fn path_schema() -> Value {
-    json!({ "type": "string", "minLength": 1, "description": "relative to the folder of files (`ravel config`)" })
+    json!({ "type": "string", "minLength": 1, "description": "relative to the folder of the flow file, and inside it" })
 }
 
 fn file_schema() -> Value {
@@ -196,9 +196,10 @@ fn refused(path: &str, refusal: Refusal) -> Fault {
     let failure = |class: ErrorClass, text: &str| Failure::new(class, format!("`{path}`: {text}"));
     Fault::not_done(match refusal {
         Refusal::Missing => failure(ErrorClass::NotFound, "there is no such file"),
+        Refusal::NoFolder(folder) => crate::run::folder_missing(&format!("`{path}`"), &folder),
         Refusal::Outside => failure(
             ErrorClass::PolicyDenied,
-            "it leads out of the folder of files",
+            "it leads out of the folder of the run (that of its flow file)",
         )
         .with_code("outside"),
         Refusal::Denied => failure(ErrorClass::PolicyDenied, "the system does not allow it"),
@@ -211,7 +212,7 @@ fn read(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     let Ask { input, abort, .. } = ask;
     exactly_one(input, &["path", "file"])?;
     let most = number_of(input, "max_bytes", READ_BYTES_MAX);
-    let (path, from) = open(context, input)?;
+    let (path, from) = open(context, ask, input)?;
     let file = Stoppable { from, abort };
     if text_of(input, "as") == "file" {
         let name = Path::new(&path)
@@ -266,7 +267,7 @@ fn exactly_one(input: &Value, names: &[&str]) -> Result<(), Fault> {
 }
 
 /// The file that is meant, and how it is called in messages.
-fn open(context: &Context, input: &Value) -> Result<(String, File), Fault> {
+fn open(context: &Context, ask: Ask<'_>, input: &Value) -> Result<(String, File), Fault> {
     if let Some(value) = input.get("file") {
         let Some(file) = FileValue::from_json(value) else {
             return Err(Fault::not_done(invalid("file: this is not a file value")));
@@ -278,7 +279,7 @@ fn open(context: &Context, input: &Value) -> Result<(String, File), Fault> {
         return Ok((file.name, opened));
     }
     let path = text_of(input, "path");
-    let opened = context
+    let opened = ask
         .jail
         .read(path)
         .map_err(|refusal| refused(path, refusal))?;
@@ -297,7 +298,7 @@ fn write(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
                 .map_err(|error| Fault::not_done(invalid(error.to_string())))?;
             Box::new(std::io::Cursor::new(text + "\n"))
         }
-        (None, None) => Box::new(open(context, &json!({ "file": input.get("file") }))?.1),
+        (None, None) => Box::new(open(context, ask, &json!({ "file": input.get("file") }))?.1),
     };
     let mut bytes = 0;
     let mut source = Stoppable {
@@ -305,7 +306,7 @@ fn write(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
         abort,
     };
     let fill = |file: &mut File| std::io::copy(&mut source, file).map(|copied| bytes = copied);
-    let synced = context
+    let synced = ask
         .jail
         .replace(path, fill)
         .map_err(|refusal| refused(path, refusal))?;
@@ -313,10 +314,10 @@ fn write(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     Ok(json!({ "path": path, "bytes": bytes }))
 }
 
-fn append(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+fn append(_: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     let input = ask.input;
     let path = text_of(input, "path");
-    let mut file = context
+    let mut file = ask
         .jail
         .append(path)
         .map_err(|refusal| refused(path, refusal))?;
@@ -335,9 +336,9 @@ fn half(path: &str, error: &std::io::Error) -> Fault {
     ))
 }
 
-fn exists(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+fn exists(_: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     let path = text_of(ask.input, "path");
-    match context.jail.kind(path) {
+    match ask.jail.kind(path) {
         Ok(kind) => {
             let kind = match kind {
                 Kind::File => "file",
@@ -351,24 +352,24 @@ fn exists(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     }
 }
 
-fn delete(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+fn delete(_: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     let path = text_of(ask.input, "path");
-    match context.jail.remove(path) {
+    match ask.jail.remove(path) {
         Ok(()) => Ok(json!({ "deleted": true })),
         Err(Refusal::Missing) => Ok(json!({ "deleted": false })),
         Err(refusal) => Err(refused(path, refusal)),
     }
 }
 
-fn list(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
-    let Ask { input, abort, .. } = ask;
+fn list(_: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
+    let input = ask.input;
     let path = input.get("path").and_then(Value::as_str).unwrap_or(".");
     let glob = input
         .get("glob")
         .and_then(Value::as_str)
         .map(matcher)
         .transpose()?;
-    let start = context
+    let start = ask
         .jail
         .relative(path)
         .map_err(|refusal| refused(path, refusal))?;
@@ -385,7 +386,7 @@ fn list(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     let mut entries = Vec::new();
     let mut folders = vec![(start.to_path_buf(), PathBuf::new(), depth)];
     while let Some((folder, below, depth)) = folders.pop() {
-        let found = match entries_of(context, &folder, abort) {
+        let found = match entries_of(ask, &folder) {
             // Gone, or something else by now: then it is not in the list.
             Err(Refusal::Missing | Refusal::Wrong(_)) if !below.as_os_str().is_empty() => continue,
             found => found.map_err(|refusal| refused(path, refusal))?,
@@ -421,11 +422,11 @@ struct Entry {
     bytes: u64,
 }
 
-fn entries_of(context: &Context, folder: &Path, abort: &Abort) -> Result<Vec<Entry>, Refusal> {
-    let folder = context.jail.list(folder)?;
+fn entries_of(ask: Ask<'_>, folder: &Path) -> Result<Vec<Entry>, Refusal> {
+    let folder = ask.jail.list(folder)?;
     let mut entries = Vec::new();
     for entry in Dir::read_from(&folder)? {
-        if abort.stopped().is_some() {
+        if ask.abort.stopped().is_some() {
             return Err(Refusal::Failed(std::io::Error::other("stopped")));
         }
         let entry = entry?;

@@ -168,6 +168,7 @@ pub(crate) fn job(request: Request) -> Job {
         workspace: None,
         stream: None,
         cache: None,
+        folder: None,
         request,
     }
 }

@@ -1,9 +1,10 @@
 //! `file.*` in a folder.
 
 use ravel_core::effect::{ErrorClass, Failure, Outcome};
+use ravel_core::port::{Job, Request};
 use serde_json::{Value, json};
 
-use crate::common::Bench;
+use crate::common::{Bench, job};
 
 fn bench() -> Bench {
     Bench::with(|config| {
@@ -91,9 +92,48 @@ fn what_leads_out_or_is_not_there_is_refused() {
         ("file.delete", json!({ "path": "../x" })),
         ("file.list", json!({ "path": "../x" })),
     ] {
-        let text = "`../x`: it leads out of the folder of files";
+        let text = "`../x`: it leads out of the folder of the run (that of its flow file)";
         let outside =
             Outcome::not_done(Failure::new(ErrorClass::PolicyDenied, text).with_code("outside"));
         assert_eq!(bench.tool(tool, input), outside, "{tool}");
+    }
+}
+
+#[test]
+fn relative_paths_start_at_the_folder_of_the_job_and_name_it_when_it_is_gone() {
+    let bench = bench();
+    let folder = bench.dir.path().canonicalize().unwrap().join("flow");
+    std::fs::create_dir(&folder).unwrap();
+    let call = |tool: &str, input: Value| {
+        bench.outcome(Job {
+            folder: Some(folder.to_str().unwrap().into()),
+            ..job(Request::Tool {
+                name: tool.into(),
+                input: input.into(),
+            })
+        })
+    };
+    let written = call("file.write", json!({ "path": "a", "text": "x" }));
+    assert_eq!(
+        written,
+        Outcome::done(json!({ "path": "a", "bytes": 1 }).into())
+    );
+    assert_eq!(std::fs::read_to_string(folder.join("a")).unwrap(), "x");
+    let listed = bench.tool("file.list", json!({}));
+    assert_eq!(value(&listed), &json!({ "entries": [] }));
+
+    std::fs::remove_dir_all(&folder).unwrap();
+    let text = format!(
+        "`a`: {} is not there any more, where the relative paths of this run start; put it back, then resume or retry",
+        folder.display()
+    );
+    let gone = Failure::new(ErrorClass::NotFound, text).with_code("folder_missing");
+    for (tool, input) in [
+        ("file.write", json!({ "path": "a", "text": "x" })),
+        ("file.exists", json!({ "path": "a" })),
+        ("file.delete", json!({ "path": "a" })),
+        ("file.list", json!({ "path": "a" })),
+    ] {
+        assert_eq!(call(tool, input), Outcome::not_done(gone.clone()), "{tool}");
     }
 }

@@ -49,7 +49,8 @@ impl Run {
         super::check::require_file(&self.file)?;
         let loaded = Loaded::require(&self.file, &config, &context.output)?;
         let input = self.input(&loaded)?;
-        let terms = wire::terms(&loaded.graph, &config)?;
+        let mut terms = wire::terms(&loaded.graph, &config)?;
+        terms.folder = Some(wire::folder_of(&self.file, &context.world.folder)?);
         let shelf = wire::open(&config)?;
         shelf.graphs.put(loaded.graph.clone());
         let input = Val::new(Value::Object(input));

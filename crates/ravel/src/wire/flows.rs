@@ -120,6 +120,24 @@ impl Loaded {
     }
 }
 
+/// The folder that relative paths of a run's steps start at, wherever it is taken up: that of the flow file. A flow
+/// that comes through a pipe has none: then it is the current one.
+pub(crate) fn folder_of(file: &str, current: &Path) -> Result<Arc<str>> {
+    let file = current.join(file);
+    let folder = match file.parent() {
+        Some(folder) if file.is_file() => folder,
+        Some(_) | None => current,
+    };
+    let shown = folder.display();
+    let folder = folder.canonicalize().map_err(|error| {
+        Error::trouble(format!("the folder {shown} cannot be found")).because(error)
+    })?;
+    folder.to_str().map(Arc::from).ok_or_else(|| {
+        Error::usage(format!("the name of the folder {shown} is not UTF-8"))
+            .hint("a run records the folder that its relative paths start at; move the flow")
+    })
+}
+
 /// What flows may name on this machine.
 fn catalog(config: &Config) -> Result<Catalog> {
     let mut tools = IndexMap::new();

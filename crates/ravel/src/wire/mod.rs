@@ -8,7 +8,7 @@ mod session;
 mod stop;
 mod store;
 
-pub(crate) use flows::{Loaded, graph_of_bundle, load, near_files, with_places};
+pub(crate) use flows::{Loaded, folder_of, graph_of_bundle, load, near_files, with_places};
 pub(crate) use ids::{find_question, find_run};
 pub(crate) use owner::{Pulse, pulse, silence, take_over_error};
 pub(crate) use secrets::sources as secret_sources;

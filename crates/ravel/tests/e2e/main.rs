@@ -8,6 +8,7 @@ mod commands;
 mod crash;
 mod docs;
 mod examples;
+mod folders;
 mod help;
 mod honest;
 mod inputs;

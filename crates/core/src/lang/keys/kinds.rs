@@ -75,7 +75,7 @@ pub(crate) static KINDS: &[Kind] = &[
         key("run", Takes::Either(&[Takes::Text, Takes::Map(&PROGRAM)]), "Shell text, or a program.", "pytest -q"),
         key("with", Takes::Value, "What the program gets, as JSON.", "{ n: 3 }"),
         key("env", Takes::Values, "Added to the environment. May read `secrets`.", "{ TOKEN: \"{{ secrets.crm }}\" }"),
-        key("cwd", Takes::Text, "A directory instead of its own.", "\"{{ input.repo }}\""),
+        key("cwd", Takes::Text, "A directory instead of its own, relative to the folder of the flow file.", "\"{{ input.repo }}\""),
         key("ok", Takes::ExitCodes, "Exit codes that are data; others fail the step.", "[0, 1]"),
         key("files", Takes::Values, "Result files: name to path.", "{ report: out/report.html }"),
         key("sandbox", Takes::Choice(&["none", "workspace", "strict"]), "How far it is confined.", "workspace"),

@@ -464,6 +464,9 @@ pub enum Event {
         /// Who.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<Arc<str>>,
+        /// Why, as given.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Arc<str>>,
     },
     /// Another owner took the run over; attempts that were under way are lost.
     Recovered {
@@ -573,6 +576,8 @@ pub enum Input {
         path: Option<Arc<str>>,
         /// Who.
         by: Option<Arc<str>>,
+        /// Why, for the log.
+        reason: Option<Arc<str>>,
     },
     /// A new owner took the run over after the log was folded.
     Recovered {

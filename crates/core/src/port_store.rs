@@ -163,6 +163,9 @@ pub enum Message {
         path: Option<Arc<str>>,
         /// Who.
         by: Option<Arc<str>>,
+        /// Why, for the log.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<Arc<str>>,
     },
     /// Go on under another graph.
     Edit {

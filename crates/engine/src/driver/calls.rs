@@ -263,7 +263,7 @@ impl Driver {
                 by,
             },
             Message::Signal { name, value, id } => Input::Signal { name, value, id },
-            Message::Cancel { path, by } => Input::Cancel { path, by },
+            Message::Cancel { path, by, reason } => Input::Cancel { path, by, reason },
             Message::Edit { base, graph, note } => match self.graph(&graph) {
                 Ok(graph) => Input::Edit { base, graph, note },
                 Err(message) => {

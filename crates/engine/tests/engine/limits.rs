@@ -149,6 +149,7 @@ fn a_permit_of_a_run_that_is_over_goes_to_whoever_waits() {
     let cancel = Message::Cancel {
         path: None,
         by: None,
+        reason: None,
     };
     process.post(&first, cancel).unwrap();
     assert_eq!(process.ended(&first).unwrap().state.name(), "cancelled");

@@ -117,6 +117,7 @@ fn an_unknown_run_is_said_to_be_unknown() {
     let message = ravel_core::port_store::Message::Cancel {
         path: None,
         by: None,
+        reason: None,
     };
     assert_eq!(process.post("nope", message), Err(unknown));
 }

@@ -98,6 +98,7 @@ fn a_message_of_another_process_wakes_a_parked_run() {
             &Message::Cancel {
                 path: None,
                 by: None,
+                reason: None,
             },
         )
         .unwrap();

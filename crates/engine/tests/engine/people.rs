@@ -191,6 +191,7 @@ fn a_cancel_for_a_run_that_nobody_owns_waits_for_whoever_resumes_it() {
             &Message::Cancel {
                 path: None,
                 by: Some("ann".into()),
+                reason: None,
             },
         )
         .unwrap();

@@ -47,6 +47,7 @@ pub fn messages_come_in_order_to_the_owner(cluster: &impl Cluster) {
             Message::Cancel {
                 path: Some("draft".into()),
                 by: None,
+                reason: Some("not needed".into()),
             },
         ),
         (

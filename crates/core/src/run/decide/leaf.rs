@@ -454,9 +454,11 @@ impl Turning<'_> {
 
     fn ask_uncertain(&mut self, node: Node, failure: &Failure, deadline: Option<Millis>) {
         let path = self.state.path(node);
+        let limit = self.cut_by(node);
         let ask = format!(
-            "Did `{path}` take place? Its effect is not known: {}",
-            failure.message
+            "Did `{path}` take place? Its effect is not known: {}{}",
+            failure.message,
+            limit.unwrap_or_default()
         );
         let question = self.state.question_id(node, Topic::Uncertain);
         let until = deadline.map(|deadline| self.state.now.saturating_add(deadline));
@@ -471,6 +473,27 @@ impl Turning<'_> {
             until,
             level: 0,
         });
+    }
+
+    /// The limit of a scope around a step that cut it short: for the step itself that is a cancel like any other.
+    fn cut_by(&self, node: Node) -> Option<String> {
+        let mut scope = node;
+        while scope != 0 {
+            scope = self.state.node(scope).parent;
+            let extra = self.state.node(scope).extra.as_ref();
+            let limit = match extra.and_then(|extra| extra.stopping) {
+                Some(Stop::Deadline) => "the deadline",
+                Some(Stop::Budget) => "the budget",
+                Some(Stop::Timeout) => "the timeout",
+                Some(Stop::Cancelled | Stop::Returned) | None => continue,
+            };
+            let whose = match &*self.state.path(scope) {
+                "" => "the run".to_owned(),
+                path => format!("`{path}`"),
+            };
+            return Some(format!(" ({limit} of {whose} passed)"));
+        }
+        None
     }
 
     /// The check of an uncertain effect ended.

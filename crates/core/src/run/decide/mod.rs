@@ -72,7 +72,7 @@ impl Turning<'_> {
                 by,
             } => self.answer(&question, without_marks(value), by)?,
             Input::Edit { base, graph, note } => self.edit(base, graph, note)?,
-            Input::Cancel { path, by } => self.cancel(path.as_deref(), by)?,
+            Input::Cancel { path, by, reason } => self.cancel(path.as_deref(), by, reason)?,
             Input::Recovered { epoch } => self.recover(epoch),
         }
         self.drain();

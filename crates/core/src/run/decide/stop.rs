@@ -109,6 +109,7 @@ impl Turning<'_> {
         &mut self,
         path: Option<&str>,
         by: Option<Arc<str>>,
+        reason: Option<Arc<str>>,
     ) -> Result<(), Reject> {
         let node = match path {
             None | Some("") => 0,
@@ -124,7 +125,7 @@ impl Turning<'_> {
         if self.state.extra(node).stopping == Some(Stop::Cancelled) {
             return Ok(());
         }
-        self.emit(Event::CancelRequested { node, by });
+        self.emit(Event::CancelRequested { node, by, reason });
         self.stop(node, Stop::Cancelled);
         Ok(())
     }

@@ -268,6 +268,7 @@ steps:
         .input(Input::Cancel {
             path: Some("call/t2".into()),
             by: None,
+            reason: None,
         })
         .unwrap();
     world.step();
@@ -279,6 +280,7 @@ steps:
         .input(Input::Cancel {
             path: None,
             by: Some("me".into()),
+            reason: None,
         })
         .unwrap();
     world.drive();
@@ -289,7 +291,8 @@ steps:
         world
             .input(Input::Cancel {
                 path: None,
-                by: None
+                by: None,
+                reason: None,
             })
             .unwrap_err()
             .code,

@@ -401,6 +401,7 @@ fn failures_cancels_and_crashes_end_every_run_and_break_no_promise() {
                 let _ = world.input(Input::Cancel {
                     path: None,
                     by: None,
+                    reason: None,
                 });
             }
             1 => world.crash(),

@@ -288,6 +288,7 @@ fn a_cancelled_for_each_lets_its_producer_go_on() {
     let cancel = Input::Cancel {
         path: Some("all".into()),
         by: None,
+        reason: None,
     };
     world.input(cancel).unwrap();
     world.set_script(streaming(vec![(items(&[1, 2]), list(&[1, 2, 3]))]));

@@ -253,7 +253,7 @@ fn input_of(message: &Message) -> Option<Input> {
             by,
         }),
         Message::Signal { name, value, id } => Some(Input::Signal { name, value, id }),
-        Message::Cancel { path, by } => Some(Input::Cancel { path, by }),
+        Message::Cancel { path, by, reason } => Some(Input::Cancel { path, by, reason }),
         Message::Edit { .. } | Message::Pause => None,
     }
 }

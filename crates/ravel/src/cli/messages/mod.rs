@@ -328,6 +328,7 @@ steps:
         Message::Cancel {
             path: None,
             by: Some("ada".into()),
+            reason: None,
         }
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use ravel_core::event::{Event, Node, Settled, Turn};
 use ravel_core::port::{RunState, Summary};
 use ravel_core::value::Val;
+use serde_json::{Value, json};
 
 use crate::output::{cut, one_line, units};
 use crate::view::short;
@@ -157,13 +158,23 @@ pub(crate) struct Cancelled {
     /// 0: the whole run.
     pub(crate) node: Node,
     by: Option<Arc<str>>,
+    reason: Option<Arc<str>>,
     at: u64,
 }
 
 impl Cancelled {
-    /// ` by ada at 2026-11-30 15:47:23 (3 s ago)`.
+    /// ` by ada at 2026-11-30 15:47:23 (3 s ago): wrong file`.
     pub(crate) fn who_and_when(&self, now: u64) -> String {
-        format!("{} {}", by_whom(self.by.as_deref()), when(self.at, now))
+        let reason = self.reason.as_ref();
+        let reason =
+            reason.map(|reason| format!(": {}", cut(&one_line(reason), VALUE_COLUMNS_MAX)));
+        let who = by_whom(self.by.as_deref());
+        format!("{who} {}{}", when(self.at, now), reason.unwrap_or_default())
+    }
+
+    /// The same in JSON documents.
+    pub(crate) fn document(&self, path: &str) -> Value {
+        json!({"path": path, "by": self.by, "at": units::rfc3339(self.at), "reason": self.reason})
     }
 }
 
@@ -171,12 +182,13 @@ impl Cancelled {
 pub(crate) fn cancels(turns: &[Turn]) -> Vec<Cancelled> {
     events(turns)
         .filter_map(|(turn, event)| {
-            let Event::CancelRequested { node, by } = event else {
+            let Event::CancelRequested { node, by, reason } = event else {
                 return None;
             };
             Some(Cancelled {
                 node: *node,
                 by: by.clone(),
+                reason: reason.clone(),
                 at: turn.at,
             })
         })

@@ -17,7 +17,7 @@ use crate::wire::{self, Session};
 /// Cancels a run, or one step of it
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ravel runs cancel last\n  ravel runs cancel 0193 --step docs[3]\n\n\
+    after_help = "Examples:\n  ravel runs cancel last\n  ravel runs cancel 0193 --step docs[3] --reason \"wrong file\"\n\n\
     What is under way is stopped and what was done is compensated. A run that no process works on is taken\n\
     over for that."
 )]
@@ -28,6 +28,9 @@ pub(super) struct Cancel {
     /// Only this step, by path
     #[arg(long, value_name = "PATH")]
     step: Option<String>,
+    /// Why, for the log
+    #[arg(long, value_name = "TEXT")]
+    reason: Option<String>,
     #[command(flatten)]
     sending: Sending,
     #[command(flatten)]
@@ -48,6 +51,7 @@ impl Cancel {
         let message = Message::Cancel {
             path: self.step.map(Arc::from),
             by: messages::sender(),
+            reason: self.reason.map(Arc::from),
         };
         let sent = messages::send(&shelf, &summary, &message, self.sending)?;
         let here = match &sent {

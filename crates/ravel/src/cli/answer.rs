@@ -8,13 +8,14 @@ use clap::Args;
 use globset::{GlobBuilder, GlobMatcher};
 use ravel_core::event::Topic;
 use ravel_core::expr::exact_json;
+use ravel_core::graph::{Kind, OnDeadline};
 use ravel_core::port::Question;
 use ravel_core::port_store::{Listing as _, Message, Posted};
 use ravel_core::value::Val;
 use serde_json::{Value, json};
 
 use super::messages::{self, Foresight, Sending, Sent, Verdict};
-use super::{Context, Json};
+use super::{Context, Json, reading};
 use crate::config::counted;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
@@ -148,16 +149,9 @@ impl Answer {
             Column::left("answer with"),
         ]);
         for question in &questions {
-            let ends = question.until.map_or_else(
-                || "-".to_owned(),
-                |until| {
-                    if until <= now {
-                        format!("over, {}", units::relative(until, now))
-                    } else {
-                        units::relative(until, now)
-                    }
-                },
-            );
+            let ends = question
+                .until
+                .map_or_else(|| "-".to_owned(), |until| ends(shelf, question, until, now));
             let (answer, tone) = match queued.get(&question.id) {
                 Some(posted) => (format!("queued: {}", messages::waiting(posted)), Tone::Note),
                 None => (fields_of(shelf, question), Tone::Faint),
@@ -388,18 +382,9 @@ fn element(question: &Question, queued: Option<&Posted>) -> Value {
         };
         Some(json!({"by": by, "at": units::rfc3339(posted.at), "value": value}))
     });
-    json!({
-        "id": question.id,
-        "run": question.run,
-        "path": question.path,
-        "topic": question.topic.name(),
-        "ask": question.ask,
-        "form": question.form,
-        "to": question.to,
-        "asked": units::rfc3339(question.asked),
-        "until": question.until.map(units::rfc3339),
-        "queued": queued,
-    })
+    let mut element = reading::question(question);
+    element["queued"] = json!(queued);
+    element
 }
 
 /// What is typed after the id, in one line; several ways are parted by `|`.
@@ -411,6 +396,30 @@ fn fields_of(shelf: Option<&Shelf>, question: &Question) -> String {
         .map(|(_, fields)| fields.trim())
         .collect();
     fields.join(" | ")
+}
+
+/// When a question ends without an answer, and whether its step fails then.
+fn ends(shelf: Option<&Shelf>, question: &Question, until: u64, now: u64) -> String {
+    let when = units::relative(until, now);
+    if until <= now {
+        return format!("over, {when}");
+    }
+    let graph = shelf.and_then(|shelf| {
+        let summary = wire::find_run(shelf, &question.run).ok()?;
+        shelf.graphs.get(&summary.graph).ok()
+    });
+    let step = graph
+        .as_ref()
+        .and_then(|graph| crate::view::resolve(graph, &question.path));
+    match step.map(|step| &step.kind) {
+        Some(Kind::Human(human))
+            if human.escalate.is_empty() && matches!(human.on_deadline, OnDeadline::Fail) =>
+        {
+            format!("fails {when}")
+        }
+        Some(_) if question.topic == Topic::Uncertain => format!("fails {when}"),
+        Some(_) | None => when,
+    }
 }
 
 /// The ways to answer a question, with the shape of an effect's value where the run's graph tells it.

@@ -42,6 +42,14 @@ impl Check {
                 Err(problems) => found.extend(problems),
             }
         }
+        // A flow that several of the files call is checked with each of them.
+        let mut told = Vec::with_capacity(found.len());
+        for problem in found {
+            if !told.contains(&problem) {
+                told.push(problem);
+            }
+        }
+        let found = told;
         let errors = found
             .iter()
             .filter(|problem| problem.severity == Severity::Error)

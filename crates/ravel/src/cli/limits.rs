@@ -353,6 +353,18 @@ const FIXED: &[(&str, u64, &str, &str)] = &[
         "Until the process that works on a run takes a message in; `--wait` changes it.",
     ),
     (
+        "value_chars",
+        super::reading::VALUE_CHARS_DEFAULT as u64,
+        "characters",
+        "A value in the tables of `runs show` and `runs diff`; `--value-chars` changes it.",
+    ),
+    (
+        "output_chars",
+        super::reading::OUTPUT_CHARS_DEFAULT as u64,
+        "characters",
+        "The output in `runs show`; `--value-chars` changes it.",
+    ),
+    (
         "config_file_bytes_max",
         crate::config::CONFIG_FILE_BYTES_MAX,
         "bytes",

@@ -10,6 +10,7 @@ mod graph;
 mod init;
 mod limits;
 mod messages;
+mod reading;
 mod reference;
 mod replay;
 mod run;

@@ -135,6 +135,7 @@ fn cli() -> String {
     for exit in Exit::ALL {
         let _ = writeln!(text, "| {} | {} |", exit.code(), exit.meaning());
     }
+    text.push_str(JSON);
     text.push_str("\n## Environment\n\n| variable | meaning |\n|---|---|\n");
     for (name, meaning) in VARIABLES {
         let _ = writeln!(text, "| `{name}` | {meaning} |");
@@ -149,6 +150,27 @@ fn cli() -> String {
     }
     text
 }
+
+/// What holds for every JSON document that a command prints.
+const JSON: &str = "
+## JSON
+
+`--json` prints one document. `run`, `runs resume`, `runs retry`, `runs fork`, `runs migrate` and `runs cancel`, which
+watch a run, and `runs log` print JSON lines: an event each, and the run's result last.
+
+* A point in time is text: RFC 3339 in UTC with milliseconds, `2026-11-30T15:47:23.120Z`. A span is a number of seconds
+  and its key ends in `seconds`.
+* `at` is when something happened. `until` is when an attempt, a question or a wait ends by itself, `due` when a step is
+  tried again, `wake_at` when a run has to be looked at next. `created`, `updated`, `asked`, `began`, `ended` say what
+  they are times of.
+* `indexes` are positions in a list of items. A value that stands elsewhere in the log is a `ref`: the `node` and `slot`
+  that have it, and the keys that lead `into` it.
+* `cost` is in dollars. `path` is a step, empty for the flow itself.
+* In `runs why`, `commands` can be run as they stand, one a string; `notes` are for people.
+* Values are whole. `runs show` and `runs diff` cut them only where people read them (`--value-chars`).
+
+`runs export` is the exception: it holds the log as the store keeps it, where times are epoch milliseconds.
+";
 
 const VARIABLES: &[(&str, &str)] = &[
     ("RAVEL_STORE", "The database, as `--store`."),
@@ -200,6 +222,29 @@ fn section(text: &mut String, command: &Command, parent: &str, depth: usize) {
     }
 }
 
+/// `: one of `a`, `b`; default `a`` for an argument that takes one of a few words.
+fn possible_values(argument: &clap::Arg) -> String {
+    let is_flag = !argument.get_action().takes_values();
+    let words: Vec<String> = argument
+        .get_possible_values()
+        .iter()
+        .filter(|value| !value.is_hide_set())
+        .map(|value| format!("`{}`", value.get_name()))
+        .collect();
+    if is_flag || words.is_empty() {
+        return String::new();
+    }
+    let default = argument
+        .get_default_values()
+        .first()
+        .map(|default| format!("; default `{}`", default.display()));
+    format!(
+        ": one of {}{}",
+        words.join(", "),
+        default.unwrap_or_default()
+    )
+}
+
 fn options(text: &mut String, command: &Command, global: bool) {
     let arguments = command.get_arguments().filter(|argument| {
         argument.is_global_set() == global
@@ -230,8 +275,8 @@ fn options(text: &mut String, command: &Command, global: bool) {
             let help = argument
                 .get_help()
                 .map(ToString::to_string)
-                .unwrap_or_default()
-                .replace('|', "\\|");
+                .unwrap_or_default();
+            let help = cell(&(help + &possible_values(argument)));
             format!("| `{}` | {help} |", shown.trim().replace('|', "\\|"))
         })
         .collect();
@@ -260,4 +305,47 @@ fn config() -> String {
         );
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_argument_that_takes_one_of_a_few_words_lists_them() {
+        fn walk(command: &Command, missing: &mut Vec<String>) {
+            let mut page = String::new();
+            options(&mut page, command, true);
+            options(&mut page, command, false);
+            for argument in command.get_arguments().filter(|one| !one.is_hide_set()) {
+                let words = argument.get_possible_values();
+                let takes = argument.get_action().takes_values();
+                if takes
+                    && words
+                        .iter()
+                        .any(|word| !page.contains(&format!("`{}`", word.get_name())))
+                {
+                    missing.push(format!("{} {}", command.get_name(), argument.get_id()));
+                }
+            }
+            for sub in command.get_subcommands() {
+                walk(sub, missing);
+            }
+        }
+        let mut root = super::super::command();
+        root.build();
+        let mut missing = Vec::new();
+        walk(&root, &mut missing);
+        assert_eq!(missing, Vec::<String>::new());
+        let color = cli()
+            .lines()
+            .find(|line| line.contains("--color"))
+            .map(str::to_owned);
+        assert_eq!(
+            color.as_deref(),
+            Some(
+                "| `--color WHEN` | When to use colours: one of `auto`, `always`, `never`; default `auto` |"
+            )
+        );
+    }
 }

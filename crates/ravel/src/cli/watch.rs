@@ -52,6 +52,8 @@ pub(crate) struct Watch<'a> {
     folder: Folder,
     /// Last turn that was shown.
     seen: u64,
+    /// The last turn after which the run's summary was looked at.
+    looked_at: u64,
     show: Show,
     asker: Option<Asker>,
     stops: StopSignals,
@@ -98,6 +100,7 @@ impl<'a> Watch<'a> {
             feed: session.engine.subscribe(Some(run)),
             folder: Folder::new(run, graph),
             seen: 0,
+            looked_at: 0,
             stops: StopSignals::new()?,
             stops_heard: 0,
             park: options.park,
@@ -171,9 +174,13 @@ impl<'a> Watch<'a> {
     }
 
     fn beat(&mut self) -> Result<()> {
-        if self.park {
+        let shows_it = self.show.is_live() && self.looked_at != self.seen;
+        if self.park || shows_it {
             let summary = wire::find_run(&self.session.shelf, &self.run)?;
-            if waits_for_others(&summary) {
+            let waits = waits_for_others(&summary);
+            self.folder.waits_for_others(waits);
+            self.looked_at = self.seen;
+            if self.park && waits {
                 self.park = false;
                 self.session.engine.shut_down(false);
             }

@@ -9,7 +9,7 @@ use ravel_core::run::NodeView;
 
 use super::model::{Body, Diagram, Edge, How, Item, Part};
 use crate::output::units;
-use crate::view::{Away, State, parent_path};
+use crate::view::{Away, State, body_of, parent_path};
 
 /// The picture of a flow; scopes deeper than `depth` are closed.
 pub(crate) fn of_flow(graph: &Graph, depth: usize) -> Diagram {
@@ -81,8 +81,7 @@ impl Maker<'_> {
         let mut item = Item::new(path.clone(), &*step.name, step.kind.name());
         item.notes = notes(graph, step);
         if depth == 0 {
-            let inside = self.inside(step).len();
-            if inside > 0 {
+            if body_of(graph, step).is_some() {
                 item.notes.push("closed".to_owned());
             }
             return item;
@@ -121,7 +120,7 @@ impl Maker<'_> {
             | Kind::Set(_)
             | Kind::Return(_)
             | Kind::Fail(_) => {
-                for body in self.inside(step) {
+                if let Some(body) = body_of(graph, step) {
                     let body = self.body(body, &path, depth - 1);
                     item.parts.push(Part {
                         label: Some("steps".into()),
@@ -186,25 +185,6 @@ impl Maker<'_> {
             bodies.push((label, self.body(body, &inner, depth)));
         }
         bodies
-    }
-
-    /// The bodies of a scope that stand in it as they are.
-    fn inside(&self, step: &StepDef) -> Vec<BodyId> {
-        match &step.kind {
-            Kind::Steps(body) | Kind::Race(body) => vec![*body],
-            Kind::ForEach(each) => vec![each.body],
-            Kind::Repeat(repeat) => vec![repeat.body],
-            Kind::Flow(call) => vec![self.graph.flow(call.flow).body],
-            Kind::Switch(_)
-            | Kind::Model(_)
-            | Kind::Tool(_)
-            | Kind::Run(_)
-            | Kind::Human(_)
-            | Kind::Wait(_)
-            | Kind::Set(_)
-            | Kind::Return(_)
-            | Kind::Fail(_) => Vec::new(),
-        }
     }
 }
 

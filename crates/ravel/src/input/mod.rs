@@ -10,7 +10,7 @@ use ravel_core::expr::exact_json;
 use serde_json::{Map, Value};
 
 pub(crate) use ask::{Dialog, Taken, ask};
-pub(crate) use schema::{Field, describe, fields, sample, sample_value};
+pub(crate) use schema::{describe, fields, sample, sample_value};
 
 use crate::error::{Error, Result, nearest};
 

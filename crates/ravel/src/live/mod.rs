@@ -9,7 +9,7 @@ mod ways;
 pub(crate) use plain::settled_line;
 pub(crate) use screen::Screen;
 pub(crate) use tree::{Frame, rows};
-pub(crate) use ways::{sample_output, ways_to_answer};
+pub(crate) use ways::{sample_message, sample_output, ways_to_answer};
 
 #[cfg(test)]
 mod tests;

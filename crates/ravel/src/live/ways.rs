@@ -35,24 +35,21 @@ pub(crate) fn ways_to_answer(question: &Question) -> Vec<String> {
 fn human(form: &Value) -> String {
     let known = fields(form);
     if known.is_empty() {
-        return "--json-value JSON".to_owned();
+        let whole = sample_value(form, form);
+        return format!("--json-value {}", quoted(&whole.to_string()));
     }
-    let pair = |field: &crate::input::Field<'_>| {
-        quoted(&format!("{}={}", field.name, sample(field.schema, form)))
-    };
-    let required: Vec<String> = known
+    let needs_some = known.iter().any(|field| field.required);
+    let words: Vec<String> = known
         .iter()
-        .filter(|field| field.required)
-        .map(pair)
+        .filter(|field| field.required || !needs_some)
+        .map(|field| quoted(&format!("{}={}", field.name, sample(field.schema, form))))
         .collect();
-    if required.is_empty() {
-        let optional: Vec<String> = known
-            .iter()
-            .map(|field| format!("[{}]", pair(field)))
-            .collect();
-        return optional.join(" ");
-    }
-    required.join(" ")
+    words.join(" ")
+}
+
+/// A message of this type, as `ravel signal` takes it.
+pub(crate) fn sample_message(schema: &Value) -> String {
+    human(schema)
 }
 
 /// A word that a shell reads as it is.

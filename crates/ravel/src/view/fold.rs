@@ -8,7 +8,7 @@ use ravel_core::event::{Datum, Event, Node, Settled, Skip, Slot, Stop, Topic, Tu
 use ravel_core::graph::{BodyId, Graph, Kind};
 use ravel_core::value::Val;
 
-use super::{Question, RunView, State, Step, kind_of, parent_path, resolve};
+use super::{Question, RunView, State, Step, body_of, kind_of, parent_path, resolve};
 use crate::live::sample_output;
 use crate::output::one_line;
 use crate::output::units::time;
@@ -51,10 +51,16 @@ impl Folder {
         self.view.started.get_or_insert(turn.at);
         self.view.updated = Some(turn.at);
         self.view.away.turn(turn);
+        self.view.waits_for_others = false;
         turn.events
             .iter()
             .filter_map(|event| self.event(event, turn.at))
             .collect()
+    }
+
+    /// Takes in what the run's summary says of its waits, which holds until the next turn.
+    pub(crate) const fn waits_for_others(&mut self, waits: bool) {
+        self.view.waits_for_others = waits;
     }
 
     /// Shows live text under a step.
@@ -226,7 +232,10 @@ impl Folder {
             Event::CompensationFinished { node, done: false } => {
                 (node, "not compensated".to_owned())
             }
-            Event::CancelRequested { node, .. } => (node, "cancel requested".to_owned()),
+            Event::CancelRequested { node, reason, .. } => {
+                let why = reason.as_ref().map(|why| format!(": {}", one_line(why)));
+                (node, format!("cancel requested{}", why.unwrap_or_default()))
+            }
             _ => return,
         };
         if let Some(step) = self.step(*node) {
@@ -253,33 +262,22 @@ impl Folder {
         let Some(step) = resolve(&graph, path) else {
             return;
         };
-        let own = self.view.steps[index].kind == step.kind.name();
-        match &step.kind {
-            Kind::ForEach(_) if own => {
-                let listed = keys.map(Vec::len);
-                let items = with.as_ref().and_then(|with| match with.json() {
-                    serde_json::Value::Array(list) => Some(list.len()),
-                    serde_json::Value::Object(map) => Some(map.len()),
-                    _ => None,
-                });
-                self.view.steps[index].items = listed.or(items);
-            }
-            Kind::Steps(body) | Kind::Race(body) if own => self.pending(index, *body),
-            Kind::Flow(call) if own => self.pending(index, graph.flow(call.flow).body),
-            Kind::ForEach(_)
-            | Kind::Steps(_)
-            | Kind::Race(_)
-            | Kind::Flow(_)
-            | Kind::Repeat(_)
-            | Kind::Switch(_)
-            | Kind::Model(_)
-            | Kind::Tool(_)
-            | Kind::Run(_)
-            | Kind::Human(_)
-            | Kind::Wait(_)
-            | Kind::Set(_)
-            | Kind::Return(_)
-            | Kind::Fail(_) => {}
+        if self.view.steps[index].kind != step.kind.name() {
+            return;
+        }
+        if let Kind::ForEach(_) = &step.kind {
+            let listed = keys.map(Vec::len);
+            let items = with.as_ref().and_then(|with| match with.json() {
+                serde_json::Value::Array(list) => Some(list.len()),
+                serde_json::Value::Object(map) => Some(map.len()),
+                _ => None,
+            });
+            self.view.steps[index].items = listed.or(items);
+        }
+        if let Kind::Steps(_) | Kind::Race(_) | Kind::Flow(_) = &step.kind
+            && let Some(body) = body_of(&graph, step)
+        {
+            self.pending(index, body);
         }
     }
 
@@ -514,6 +512,8 @@ steps:
             (settled, view.steps[1].items, view.questions.len()),
             (vec![2], Some(2), 1)
         );
-        assert_eq!(view.state(), State::Waiting);
+        assert_eq!(view.state(), State::Running);
+        folder.waits_for_others(true);
+        assert_eq!(folder.view().state(), State::Waiting);
     }
 }

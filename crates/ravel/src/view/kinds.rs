@@ -84,9 +84,10 @@ fn root_bodies(graph: &Graph) -> Vec<BodyId> {
         .collect()
 }
 
-/// The bodies in which the children of a step are.
-fn bodies(graph: &Graph, step: &StepDef) -> Vec<BodyId> {
-    let own = match &step.kind {
+/// The body of a scope: the steps of its own, of each item or round, or of the flow that it calls. A `switch` has one a
+/// case, each in a hidden step.
+pub(crate) fn body_of(graph: &Graph, step: &StepDef) -> Option<BodyId> {
+    match &step.kind {
         Kind::Steps(body) | Kind::Race(body) => Some(*body),
         Kind::ForEach(each) => Some(each.body),
         Kind::Repeat(repeat) => Some(repeat.body),
@@ -100,7 +101,12 @@ fn bodies(graph: &Graph, step: &StepDef) -> Vec<BodyId> {
         | Kind::Return(_)
         | Kind::Fail(_)
         | Kind::Switch(_) => None,
-    };
+    }
+}
+
+/// The bodies in which the children of a step are.
+fn bodies(graph: &Graph, step: &StepDef) -> Vec<BodyId> {
+    let own = body_of(graph, step);
     let handlers = step.catch.iter().filter_map(|entry| entry.body);
     own.into_iter()
         .chain(handlers)

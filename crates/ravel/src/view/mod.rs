@@ -10,7 +10,7 @@ use serde::Serialize;
 
 pub(crate) use away::Away;
 pub(crate) use fold::{Folder, short, why_skipped};
-pub(crate) use kinds::{kind_of, place_of, resolve};
+pub(crate) use kinds::{body_of, kind_of, place_of, resolve};
 
 use crate::output::Tone;
 
@@ -134,31 +134,21 @@ pub(crate) struct RunView {
     pub(crate) updated: Option<u64>,
     /// When no process worked on the run.
     pub(crate) away: Away,
+    /// Nothing but people, signals and clocks can go on, as the run's summary said after the last turn.
+    pub(crate) waits_for_others: bool,
     /// The root first; children after their parents.
     pub(crate) steps: Vec<Step>,
     pub(crate) questions: Vec<Question>,
 }
 
 impl RunView {
-    /// The root's state; a run in which nothing is under way is waiting.
+    /// The root's state; a run that only waits is waiting.
     pub(crate) fn state(&self) -> State {
         match self.steps.first().map(|root| root.state) {
-            Some(State::Running) if self.only_waits() => State::Waiting,
+            Some(State::Running) if self.waits_for_others => State::Waiting,
             Some(state) => state,
             None => State::Pending,
         }
-    }
-
-    /// True when nothing but people, signals and clocks can go on.
-    pub(crate) fn only_waits(&self) -> bool {
-        let leaves = || self.steps.iter().filter(|step| step.children.is_empty());
-        // A question about a compensation hangs on a step that is over.
-        let waits = !self.questions.is_empty() || leaves().any(|step| step.state == State::Waiting);
-        let over = self
-            .steps
-            .first()
-            .is_none_or(|root| root.state.is_settled());
-        waits && !over && leaves().all(|step| step.state != State::Running)
     }
 
     /// Tokens and micro-dollars of a step and all below it.

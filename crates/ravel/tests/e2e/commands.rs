@@ -288,3 +288,69 @@ fn damage(path: &std::path::Path) {
         .unwrap();
     assert!(changed > 0);
 }
+
+const EVERY_KIND: &str = r#"
+ravel: 1
+name: kinds
+steps:
+  first: { set: 1 }
+  pause: { wait: 20ms, after: [first] }
+  never: { when: "first == 2", set: 2 }
+  asks: { human: { ask: "Go?", form: { ok: boolean } }, after: [pause] }
+  ran: { run: "echo ran >> WORLD", after: [asks] }
+  told: { set: "{{ asks.ok }}", after: [ran] }
+output: "{{ told }}"
+"#;
+
+#[test]
+fn a_retry_from_any_kind_of_step_works_or_says_why_not() {
+    let lab = Lab::new();
+    let world = lab.path().join("world").display().to_string();
+    lab.write("kinds.yaml", &EVERY_KIND.replace("WORLD", &world));
+    lab.ravel(&["run", "kinds.yaml", "--park"]).expect(4);
+    let run = text(&lab.newest()["id"]);
+    lab.ravel(&["answer", &text(&lab.questions()[0]["id"]), "ok=true"])
+        .expect(0);
+    lab.ravel(&["runs", "resume", &run]).expect(0);
+    let retry = |from: &str| lab.ravel(&["runs", "retry", &run, "--from", from, "--park"]);
+    // A question is asked again, with an id of its own.
+    retry("asks").expect(4);
+    assert_eq!(lab.questions().len(), 1);
+    lab.ravel(&["answer", &text(&lab.questions()[0]["id"]), "ok=false"])
+        .expect(0);
+    assert_eq!(
+        lab.ravel(&["runs", "resume", "last"]).expect(0).out,
+        "false\n"
+    );
+    let waited = retry("pause").expect(4);
+    assert!(
+        waited.err.contains("the time of pause was over at "),
+        "{}",
+        waited.err
+    );
+    let kept = retry("first").expect(4);
+    assert!(
+        kept.err.contains(
+            "first (set) keeps its value, which the same input gives again; what comes after it runs"
+        ),
+        "{}",
+        kept.err
+    );
+    let said = |from: &str| retry(from).expect(7).err.lines().next().unwrap().to_owned();
+    assert_eq!(
+        said("never"),
+        "error: step `never` was skipped, it never became ready: `when` was false"
+    );
+    assert!(
+        said("told")
+            .starts_with("error: step `told` (set) settled in the turn that made it ready (turn "),
+    );
+    let first = lab.ravel(&["runs", "fork", &run, "--at", "0"]).expect(2);
+    assert!(
+        first
+            .err
+            .starts_with("error: there is no turn 0: the first one, which starts the run, is 1\n"),
+        "{}",
+        first.err
+    );
+}

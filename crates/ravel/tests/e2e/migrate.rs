@@ -81,7 +81,7 @@ fn a_migrated_run_goes_on_under_the_new_flow_and_repeats_nothing() {
     assert_eq!(done.out, "posted as first\n");
     assert_eq!(lab.read("did"), "draft\nlogged\n");
     let log = lab.ravel(&["runs", "log", &run]).expect(0).out;
-    assert!(log.contains("graph_edited"), "{log}");
+    assert!(log.contains("  graph_edited  version=2 "), "{log}");
     lab.ravel(&["replay", &run]).expect(0);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::lab::{Lab, text};
+use crate::lab::{Going, Lab, text};
 
 const SLOW: &str = r#"
 ravel: 1
@@ -25,16 +25,20 @@ fn lab() -> Lab {
     lab
 }
 
-#[test]
-fn ctrl_c_once_stops_after_what_is_under_way() {
-    let lab = lab();
+/// The flow in its first step, after a signal that the process said it heard; and the run's id.
+fn stopping(lab: &Lab, signal: &str, said: &str) -> (Going, String) {
     let mut run = lab.start(&["run", "slow.yaml", "--json"]);
     let id = text(&run.event("attempt_started")["run"]);
     crate::lab::eventually("the step began", || lab.read("world") == "one\n");
-    run.signal("INT");
-    crate::lab::eventually("the stop was heard", || {
-        run.errors().contains("Ctrl-C again stops now")
-    });
+    run.signal(signal);
+    crate::lab::eventually("the stop was heard", || run.errors().contains(said));
+    (run, id)
+}
+
+#[test]
+fn ctrl_c_once_stops_after_what_is_under_way() {
+    let lab = lab();
+    let (run, id) = stopping(&lab, "INT", "Ctrl-C again stops now");
     lab.write("gate", "");
     let done = run.end().expect(4);
     assert_eq!(done.lines().pop().unwrap()["state"], "paused");
@@ -61,13 +65,7 @@ fn ctrl_c_once_stops_after_what_is_under_way() {
 #[test]
 fn ctrl_c_twice_stops_now_and_the_interrupted_once_is_asked_about() {
     let lab = lab();
-    let mut run = lab.start(&["run", "slow.yaml", "--json"]);
-    let id = text(&run.event("attempt_started")["run"]);
-    crate::lab::eventually("the step began", || lab.read("world") == "one\n");
-    run.signal("INT");
-    crate::lab::eventually("the stop was heard", || {
-        run.errors().contains("Ctrl-C again stops now")
-    });
+    let (run, id) = stopping(&lab, "INT", "Ctrl-C again stops now");
     run.signal("INT");
     let done = run.end().expect(4);
     assert_eq!(done.lines().pop().unwrap()["state"], "paused");
@@ -88,13 +86,7 @@ fn ctrl_c_twice_stops_now_and_the_interrupted_once_is_asked_about() {
 #[test]
 fn a_closed_terminal_stops_after_what_is_under_way_however_often_it_is_said() {
     let lab = lab();
-    let mut run = lab.start(&["run", "slow.yaml", "--json"]);
-    let id = text(&run.event("attempt_started")["run"]);
-    crate::lab::eventually("the step began", || lab.read("world") == "one\n");
-    run.signal("HUP");
-    crate::lab::eventually("the stop was heard", || {
-        run.errors().contains("stopping after what is under way")
-    });
+    let (run, id) = stopping(&lab, "HUP", "stopping after what is under way");
     run.signal("HUP");
     lab.write("gate", "");
     let done = run.end().expect(4);

@@ -6,8 +6,10 @@ use clap::Args;
 use ravel_core::event::Turn;
 use ravel_core::port_store::Log as _;
 use ravel_core::run::{NodeView, Run};
+use ravel_core::value::Val;
 use serde_json::{Value, json};
 
+use crate::cli::reading::{self, Excerpts};
 use crate::cli::{Context, Json};
 use crate::config::counted;
 use crate::error::Result;
@@ -17,7 +19,10 @@ use crate::wire::{self, Shelf, folded, store_error};
 
 /// Compares two runs by their outcome: path, state and value of each step
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  ravel runs diff 0193a 0193b\n\nExit code 1 when they differ.")]
+#[command(
+    after_help = "Example:\n  ravel runs diff 0193a 0193b\n\nExit code 1 when they differ. Of two long values the parts \
+    from where they begin to differ\nare shown; --json has them whole."
+)]
 pub(super) struct Diff {
     /// One run
     #[arg(value_name = "RUN")]
@@ -26,6 +31,8 @@ pub(super) struct Diff {
     #[arg(value_name = "RUN")]
     right: String,
     #[command(flatten)]
+    excerpts: Excerpts,
+    #[command(flatten)]
     json: Json,
 }
 
@@ -33,7 +40,7 @@ pub(super) struct Diff {
 #[derive(Clone, Debug, PartialEq)]
 struct Outcome {
     state: &'static str,
-    value: Value,
+    value: Option<Val>,
 }
 
 impl Diff {
@@ -66,26 +73,7 @@ impl Diff {
                     .output
                     .line(&format!("the same outcome: {}", counted(one.len(), "step")))?;
             } else {
-                let mut table = Table::new([
-                    Column::flexible("step"),
-                    Column::flexible("left"),
-                    Column::flexible("right"),
-                ]);
-                for path in &differing {
-                    let name = if path.is_empty() {
-                        "(the flow)"
-                    } else {
-                        path.as_str()
-                    };
-                    table.row([
-                        (name.to_owned(), None),
-                        (text(one.get(*path)), Some(Tone::Bad)),
-                        (text(other.get(*path)), Some(Tone::Good)),
-                    ]);
-                }
-                context
-                    .output
-                    .data(&table.render(context.output.paint, context.output.data_width()))?;
+                self.table(context, &differing, &one, &other)?;
             }
             match &parting {
                 Some(at) => context.output.line(&format!(
@@ -99,16 +87,50 @@ impl Diff {
     }
 }
 
-fn outcomes(run: &Run) -> BTreeMap<String, Outcome> {
+type Outcomes = BTreeMap<String, Outcome>;
+
+impl Diff {
+    fn table(
+        &self,
+        context: &Context,
+        differing: &[&String],
+        one: &Outcomes,
+        other: &Outcomes,
+    ) -> Result<()> {
+        let mut table = Table::new([
+            Column::flexible("step"),
+            Column::flexible("left"),
+            Column::flexible("right"),
+        ]);
+        let mut is_cut = false;
+        for path in differing {
+            let name = if path.is_empty() {
+                "(the flow)"
+            } else {
+                path.as_str()
+            };
+            let (left, right) = (text(one.get(*path)), text(other.get(*path)));
+            let (left, right, cut) = self.excerpts.of_two(&left, &right);
+            is_cut |= cut;
+            table.row([
+                (name.to_owned(), None),
+                (left, Some(Tone::Bad)),
+                (right, Some(Tone::Good)),
+            ]);
+        }
+        let output = &context.output;
+        output.data(&table.render(output.paint, output.data_width()))?;
+        if is_cut {
+            output.line(&self.excerpts.note())?;
+        }
+        Ok(())
+    }
+}
+
+fn outcomes(run: &Run) -> Outcomes {
     let outcome = |node: NodeView| {
-        let value = node.value.map_or(Value::Null, |value| value.json().clone());
-        (
-            node.path.to_string(),
-            Outcome {
-                state: node.state,
-                value,
-            },
-        )
+        let (state, value) = (node.state, node.value);
+        (node.path.to_string(), Outcome { state, value })
     };
     run.nodes().map(outcome).collect()
 }
@@ -121,13 +143,12 @@ fn shown(outcome: Option<&Outcome>) -> Value {
 }
 
 fn text(outcome: Option<&Outcome>) -> String {
-    match outcome {
-        None => "(not there)".to_owned(),
-        Some(Outcome {
-            state,
-            value: Value::Null,
-        }) => (*state).to_owned(),
-        Some(Outcome { state, value }) => format!("{state} {value}"),
+    let Some(Outcome { state, value }) = outcome else {
+        return "(not there)".to_owned();
+    };
+    match value.as_ref().map(Val::json) {
+        None | Some(Value::Null) => (*state).to_owned(),
+        Some(value) => format!("{state} {value}"),
     }
 }
 
@@ -178,16 +199,14 @@ fn place(event: &Value) -> String {
 /// Events without what differs between any two runs: ids, clocks, usage.
 fn comparable(turn: &Turn) -> Vec<Value> {
     const OWN: [&str; 9] = [
-        "run", "question", "at", "until", "epoch", "usage", "meta", "terms", "by",
+        "run", "question", "due", "until", "epoch", "usage", "meta", "terms", "by",
     ];
     turn.events
         .iter()
-        .filter_map(|event| serde_json::to_value(event).ok())
-        .map(|mut event| {
-            if let Some(fields) = event.as_object_mut() {
-                fields.retain(|key, _| !OWN.contains(&key.as_str()));
-            }
-            event
+        .filter_map(|event| reading::event(event).ok())
+        .map(|mut fields| {
+            fields.retain(|key, _| !OWN.contains(&key.as_str()));
+            Value::Object(fields)
         })
         .collect()
 }

@@ -21,7 +21,9 @@ const PAUSED: &str = "paused";
 /// Lists runs, newest first
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ravel runs list --state failed --since 1d\n  ravel runs list --json | jq '.runs[0].id'"
+    after_help = "Examples:\n  ravel runs list --state failed --since 1d\n  ravel runs list --json | jq '.runs[0].id'\n\n\
+    A run `lasted` from its start to its end or to now, or to its last turn while it is paused: with\n\
+    the time in which it was stopped. `ravel runs show` says how long it was worked on."
 )]
 pub(super) struct List {
     /// Only these states: running, waiting, paused, cancelling, compensating, succeeded, failed, cancelled
@@ -92,7 +94,7 @@ impl List {
             Column::flexible("flow"),
             Column::left("state"),
             Column::right("started"),
-            Column::right("took"),
+            Column::right("lasted"),
             Column::right("tokens"),
             Column::right("cost"),
         ]);

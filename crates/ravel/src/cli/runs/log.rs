@@ -5,9 +5,10 @@ use ravel_core::event::Turn;
 use ravel_core::port_store::Log as _;
 use serde_json::Value;
 
+use crate::cli::reading;
 use crate::cli::watch::event_line;
 use crate::cli::{Context, Json};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exit::Exit;
 use crate::output::{cut, one_line, units};
 use crate::wire;
@@ -79,20 +80,14 @@ fn lines(turn: &Turn, context: &Context) -> Result<String> {
         paint.dim(&units::time(turn.at))
     );
     for event in &turn.events {
-        let event = serde_json::to_value(event)
-            .map_err(|error| Error::trouble("an event cannot be written as JSON").because(error))?;
+        let event = reading::event(event)?;
         let name = event
             .get("type")
             .and_then(Value::as_str)
             .unwrap_or("event")
             .to_owned();
         let mut words = Vec::new();
-        for (key, value) in event
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(key, _)| *key != "type")
-        {
+        for (key, value) in event.iter().filter(|(key, _)| *key != "type") {
             let shown = value
                 .as_str()
                 .map_or_else(|| value.to_string(), str::to_owned);

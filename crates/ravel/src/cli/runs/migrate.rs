@@ -67,7 +67,7 @@ impl Migrate {
                 context.output.json(&report)?;
             } else {
                 context.output.talk(&format!(
-                    "run {} can go on under {} (version {})",
+                    "run {} can go on under {}, as version {} of its flow",
                     summary.run,
                     self.flow,
                     base + 1

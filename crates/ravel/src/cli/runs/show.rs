@@ -9,7 +9,8 @@ use ravel_core::run::{NodeView, Run};
 use serde_json::{Value, json};
 
 use super::list::{element, tone};
-use crate::cli::{Context, Json};
+use crate::cli::reading::{self, Excerpts};
+use crate::cli::{Context, Json, past};
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::live::ways_to_answer;
@@ -22,7 +23,11 @@ const STEPS_SHOWN_MAX: usize = 200;
 
 /// Shows a run: its steps, output and error
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  ravel runs show last\n  ravel runs show 0193 --values")]
+#[command(
+    after_help = "Examples:\n  ravel runs show last\n  ravel runs show 0193 --values\n\n\
+    What a run and a step `took` is time in which a process worked on the run; how long it was stopped\n\
+    is said apart."
+)]
 pub(super) struct Show {
     /// The run: its id, a unique beginning or end of it, or `last`
     #[arg(value_name = "RUN")]
@@ -33,6 +38,8 @@ pub(super) struct Show {
     /// Shows every step of large runs
     #[arg(long)]
     all: bool,
+    #[command(flatten)]
+    excerpts: Excerpts,
     #[command(flatten)]
     json: Json,
 }
@@ -53,6 +60,12 @@ impl Show {
         if self.json.json {
             let mut document = element(&summary, state);
             complete(&mut document, &summary, &run, &away);
+            let cancels = past::cancels(&turns);
+            let cancels = cancels.iter().filter_map(|cancel| {
+                let node = run.node(cancel.node)?;
+                Some(cancel.document(&node.path))
+            });
+            document["cancels"] = cancels.collect();
             context.output.json(&document)?;
             return Ok(Exit::Succeeded);
         }
@@ -78,7 +91,7 @@ impl Show {
             output.line(&format!(
                 "{} {}",
                 paint.dim("output:"),
-                pretty(value.json())
+                self.excerpts.of_output(&pretty(value.json())).0
             ))?;
         }
         if let Some(error) = &summary.error {
@@ -88,6 +101,18 @@ impl Show {
                 error,
                 wire::with_places(&bundle, &config).as_deref(),
             )?;
+        }
+        for cancel in past::cancels(&turns) {
+            let Some(node) = run.node(cancel.node) else {
+                continue;
+            };
+            let what = if node.path.is_empty() {
+                "the run"
+            } else {
+                &*node.path
+            };
+            let who = cancel.who_and_when(units::now());
+            output.line(&format!("the cancel of {what} was asked for{who}"))?;
         }
         for question in run.questions() {
             let mark = paint.tone(Tone::Warn, "?");
@@ -138,7 +163,7 @@ impl Show {
                 .value
                 .as_ref()
                 .filter(|_| self.values)
-                .map(|value| value.json().to_string());
+                .map(|value| self.excerpts.of_value(&value.json().to_string()).0);
             table.row([
                 (node.path.to_string(), None),
                 (node.kind.to_owned(), Some(Tone::Faint)),
@@ -173,13 +198,15 @@ fn complete(document: &mut Value, summary: &Summary, run: &Run, away: &Away) {
     let stopped = away.stopped(summary.created, summary.updated);
     document["input"] = json!(run.input());
     document["turns"] = json!(run.last_turn());
+    let worked = away.worked(summary.created, summary.updated);
+    document["seconds"] = json!(seconds(worked));
     document["stopped_seconds"] = json!(seconds(stopped));
     document["steps"] = run
         .nodes()
         .filter(|node| !node.path.is_empty())
         .map(|node| step(&node, away))
         .collect();
-    document["questions"] = json!(run.questions());
+    document["questions"] = run.questions().iter().map(reading::question).collect();
 }
 
 /// One line of facts about the whole run.

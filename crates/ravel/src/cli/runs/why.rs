@@ -4,7 +4,7 @@ mod causes;
 mod waits;
 
 use clap::Args;
-use ravel_core::event::{Turn, Wait};
+use ravel_core::event::Turn;
 use ravel_core::port_store::{Inbox as _, Log as _, Posted};
 use ravel_core::run::Run;
 use ravel_store::LiveOwner;
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::list::is_owned;
 use crate::cli::messages::{self, past};
-use crate::cli::{Context, Json};
+use crate::cli::{Context, Json, reading};
 use crate::config::counted;
 use crate::error::Result;
 use crate::exit::Exit;
@@ -41,8 +41,10 @@ pub(super) struct Why {
 struct Reason {
     path: String,
     text: String,
-    /// What ends it, or where to look: commands and words, a line each.
-    next: Vec<String>,
+    /// Commands that end it or say more: each can be run as it stands.
+    commands: Vec<String>,
+    /// What ends it by itself, or where to look.
+    notes: Vec<String>,
     tone: Tone,
 }
 
@@ -51,14 +53,24 @@ impl Reason {
         Self {
             path: path.to_owned(),
             text: text.into(),
-            next: Vec::new(),
+            commands: Vec::new(),
+            notes: Vec::new(),
             tone,
         }
     }
 
-    fn next(mut self, lines: impl IntoIterator<Item = String>) -> Self {
-        self.next.extend(lines);
+    fn command(mut self, commands: impl IntoIterator<Item = String>) -> Self {
+        self.commands.extend(commands);
         self
+    }
+
+    fn note(mut self, notes: impl IntoIterator<Item = String>) -> Self {
+        self.notes.extend(notes);
+        self
+    }
+
+    fn document(&self) -> Value {
+        json!({"path": self.path, "why": self.text, "commands": self.commands, "notes": self.notes})
     }
 }
 
@@ -79,14 +91,12 @@ impl Why {
             live(&shelf, &run, &turns)?
         };
         if self.json.json {
-            let listed: Vec<Value> = reasons
-                .iter()
-                .map(|reason| json!({"path": reason.path, "why": reason.text, "next": reason.next}))
-                .collect();
-            let waits: Vec<Wait> = if run.is_final() {
+            let listed: Vec<Value> = reasons.iter().map(Reason::document).collect();
+            let waits: Vec<Value> = if run.is_final() {
                 Vec::new()
             } else {
-                run.waits_on()
+                let waits = run.waits_on();
+                waits.iter().map(reading::wait).collect::<Result<_>>()?
             };
             let document = json!({"id": summary.run, "state": state, "owned": owned, "reasons": listed, "waits": waits});
             context.output.json(&document)?;
@@ -111,10 +121,8 @@ impl Why {
             context
                 .output
                 .line(&format!("  {bullet} {}{}", paint.bold(&path), reason.text))?;
-            for next in reason.next {
-                context
-                    .output
-                    .line(&format!("      {}", paint.dim(&next)))?;
+            for line in reason.commands.iter().chain(&reason.notes) {
+                context.output.line(&format!("      {}", paint.dim(line)))?;
             }
         }
         Ok(Exit::Succeeded)
@@ -146,7 +154,7 @@ fn live(shelf: &Shelf, run: &Run, turns: &[Turn]) -> Result<Vec<Reason>> {
         };
         reasons.push(cancelling(&cancel, &node.path, then, now));
     }
-    reasons.extend(waits::reasons(run, owner.is_some(), &queued, now));
+    reasons.extend(waits::reasons(run, turns, owner.is_some(), &queued, now));
     Ok(reasons)
 }
 
@@ -157,7 +165,7 @@ fn unowned(run: &Run, waiting: &[Posted]) -> Reason {
         format!("; {} for it", counted(waiting.len(), "message"))
     };
     let text = format!("no process works on the run{queued}");
-    Reason::new("", text, Tone::Warn).next([format!("ravel runs resume {}", run.id())])
+    Reason::new("", text, Tone::Warn).command([format!("ravel runs resume {}", run.id())])
 }
 
 /// An owner that lives and does not do its work: one that is stopped, or does not take messages in.
@@ -183,7 +191,7 @@ fn silent(owner: &LiveOwner, run: &Run, waiting: &[Posted], now: u64) -> Option<
     let lines = lines
         .lines()
         .map(|line| line.trim_start_matches("hint: ").to_owned());
-    Some(Reason::new("", text, Tone::Bad).next(lines))
+    Some(Reason::new("", text, Tone::Bad).note(lines))
 }
 
 /// True for a step's own path and the paths of what is in it.
@@ -206,7 +214,7 @@ fn cancelling(cancel: &past::Cancelled, path: &str, then: &str, now: u64) -> Rea
         format!("{what} is being cancelled, as asked{who}"),
         Tone::Warn,
     )
-    .next([then.to_owned()])
+    .note([then.to_owned()])
 }
 
 fn ended(context: &Context, shelf: &Shelf, run: &Run, turns: &[Turn]) -> Result<Vec<Reason>> {

@@ -7,6 +7,7 @@ use ravel_core::event::{Event, Turn};
 use ravel_core::port::Summary;
 use serde_json::{Map, Value};
 
+use crate::cli::reading;
 use crate::cli::runs::took_in_words;
 use crate::error::{Error, Result};
 use crate::live::{Frame, Screen, rows, settled_line, ways_to_answer};
@@ -52,6 +53,11 @@ impl Show {
 
     pub(super) const fn is_json(&self) -> bool {
         matches!(self, Self::Json)
+    }
+
+    /// True when the state of the whole run is shown while it goes on.
+    pub(super) const fn is_live(&self) -> bool {
+        matches!(self, Self::Live { .. })
     }
 
     pub(super) const fn is_for_people(&self) -> bool {
@@ -216,15 +222,11 @@ fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
 
 /// An event as a JSON object that says where in the log it is.
 pub(crate) fn event_line(run: &str, turn: &Turn, event: &Event) -> Result<Value> {
-    let event = serde_json::to_value(event)
-        .map_err(|error| Error::trouble("an event cannot be written as JSON").because(error))?;
     let mut line = Map::new();
     line.insert("run".into(), run.into());
     line.insert("turn".into(), turn.turn.into());
-    line.insert("at".into(), turn.at.into());
-    if let Value::Object(fields) = event {
-        line.extend(fields);
-    }
+    line.insert("at".into(), units::rfc3339(turn.at).into());
+    line.extend(reading::event(event)?);
     Ok(Value::Object(line))
 }
 

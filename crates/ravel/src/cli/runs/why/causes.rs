@@ -1,8 +1,9 @@
 //! Why a run ended as it did: the causal chain of a failure, what was skipped because of it, what stands.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use ravel_core::event::Turn;
+use ravel_core::event::{Event, Node, Turn};
 use ravel_core::port::RunState;
 use ravel_core::run::{NodeView, Run};
 use serde_json::Value;
@@ -35,7 +36,7 @@ pub(super) fn reasons(
                 format!("the run failed with {}", short(error)),
                 Tone::Bad,
             )
-            .next(began),
+            .note(began),
         );
     }
     let origin = run.error().and_then(|error| error.step.clone());
@@ -45,6 +46,7 @@ pub(super) fn reasons(
     list(&mut reasons, &failures, "failed", &|node| {
         failed(node, origin.as_deref(), place)
     });
+    reasons.extend(taken_up(run, turns, place));
     let skipped: Vec<&NodeView> = nodes.iter().filter(|node| node.skip.is_some()).collect();
     list(&mut reasons, &skipped, "were skipped", &|node| {
         let why = node.skip.as_ref().map(why_skipped).unwrap_or_default();
@@ -77,6 +79,114 @@ fn list(
         );
         reasons.push(Reason::new("", text, Tone::Faint));
     }
+}
+
+/// What did not go as written and was taken up: failures that another way, a handler or another try made good, and
+/// deadlines in whose place a value stands. The last of a kind for each step.
+fn taken_up(run: &Run, turns: &[Turn], place: &dyn Fn(&str) -> Option<String>) -> Vec<Reason> {
+    let mut found: BTreeMap<(Node, Rung), String> = BTreeMap::new();
+    for event in turns.iter().flat_map(|turn| &turn.events) {
+        if let Some((node, rung, text)) = rung(event) {
+            found.insert((node, rung), text);
+        }
+    }
+    for node in deadlines(turns) {
+        let text = "nobody answered in time: it went on with the value of `on_deadline`";
+        found.insert((node, Rung::Deadline), text.to_owned());
+    }
+    let shown = found.into_iter().filter_map(|((node, rung), text)| {
+        let step = run.node(node)?;
+        let is_told = rung == Rung::Caught || step.state == "succeeded";
+        let text = if step.path.is_empty() {
+            format!("the flow {text}")
+        } else {
+            text
+        };
+        is_told.then(|| Reason::new(&step.path, text, Tone::Warn).note(place(&step.path)))
+    });
+    let mut shown: Vec<Reason> = shown.collect();
+    if shown.len() > STEPS_SHOWN_MAX {
+        let more = shown.len() - STEPS_SHOWN_MAX;
+        shown.truncate(STEPS_SHOWN_MAX);
+        let text = format!("and {more} more that was taken up; `ravel runs log` has all");
+        shown.push(Reason::new("", text, Tone::Faint));
+    }
+    shown
+}
+
+/// The rungs of the ladder that a failure climbs, in their order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Rung {
+    Retry,
+    Repair,
+    Fallback,
+    Caught,
+    Deadline,
+}
+
+fn rung(event: &Event) -> Option<(Node, Rung, String)> {
+    if let Event::RetryScheduled { node, error, .. } = event {
+        let text = format!("was tried again after {}", short(error));
+        return Some((*node, Rung::Retry, text));
+    }
+    if let Event::RepairStarted {
+        node, round, error, ..
+    } = event
+    {
+        let text = format!("was repaired in round {round} after {}", short(error));
+        return Some((*node, Rung::Repair, text));
+    }
+    if let Event::FallbackStarted { node, index, error } = event {
+        let text = format!("went on with fallback {} after {}", index + 1, short(error));
+        return Some((*node, Rung::Fallback, text));
+    }
+    if let Event::Caught { node, index, error } = event {
+        let text = format!("failed, and `catch[{index}]` took it up: {}", short(error));
+        return Some((*node, Rung::Caught, text));
+    }
+    None
+}
+
+/// Steps that ended by a deadline of their own which the log tells by no failure.
+fn deadlines(turns: &[Turn]) -> Vec<Node> {
+    let mut until: BTreeMap<Node, u64> = BTreeMap::new();
+    let mut over = Vec::new();
+    for turn in turns {
+        for event in &turn.events {
+            if let Event::Asked {
+                node,
+                until: Some(at),
+                ..
+            }
+            | Event::WaitStarted {
+                node,
+                until: Some(at),
+                signal: Some(_),
+            } = event
+            {
+                until.insert(*node, *at);
+            }
+            if let Event::SignalTaken { node, .. }
+            | Event::Failing { node, .. }
+            | Event::Caught { node, .. } = event
+            {
+                until.remove(node);
+            }
+            if let Event::Answered {
+                node, by, value, ..
+            } = event
+                && (by.is_some() || !value.json().is_null())
+            {
+                until.remove(node);
+            }
+            if let Event::Settled { node, .. } = event
+                && until.remove(node).is_some_and(|until| until <= turn.at)
+            {
+                over.push(*node);
+            }
+        }
+    }
+    over
 }
 
 /// Who cancelled what, and when.
@@ -118,7 +228,7 @@ fn failed(node: &NodeView, origin: Option<&str>, place: &dyn Fn(&str) -> Option<
     };
     if origin.is_some_and(around) {
         return Reason::new(&node.path, format!("failed with it: {error}"), Tone::Bad)
-            .next(place(&node.path));
+            .note(place(&node.path));
     }
     let tries = if node.attempts > 1 {
         format!(" after {} attempts", node.attempts)
@@ -140,7 +250,7 @@ fn failed(node: &NodeView, origin: Option<&str>, place: &dyn Fn(&str) -> Option<
         format!("{} failed{tries}: {error}{absorbed}", node.kind),
         Tone::Bad,
     )
-    .next(place(&node.path).into_iter().chain(data))
+    .note(place(&node.path).into_iter().chain(data))
 }
 
 /// The part of an error's detail that people look for first.

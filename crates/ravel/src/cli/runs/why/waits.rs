@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
-use ravel_core::event::{Topic, Wait};
-use ravel_core::graph::Graph;
+use ravel_core::event::{Event, Stop, Topic, Turn, Wait};
+use ravel_core::graph::{self, Graph, Kind, OnDeadline};
 use ravel_core::port::Question;
 use ravel_core::port_store::Posted;
 use ravel_core::run::Run;
 
 use super::Reason;
 use crate::cli::messages;
-use crate::live::{sample_output, ways_to_answer};
+use crate::live::{sample_message, sample_output, ways_to_answer};
 use crate::output::{Tone, one_line, units};
 use crate::view;
 
 /// Every wait. `queued` are answers that nobody took in yet.
 pub(super) fn reasons(
     run: &Run,
+    turns: &[Turn],
     owned: bool,
     queued: &[(Arc<str>, Posted)],
     now: u64,
@@ -24,6 +25,7 @@ pub(super) fn reasons(
     let questions = run.questions();
     let look = Look {
         run,
+        turns,
         questions: &questions,
         queued,
         owned,
@@ -37,6 +39,7 @@ pub(super) fn reasons(
 
 struct Look<'a> {
     run: &'a Run,
+    turns: &'a [Turn],
     questions: &'a [Question],
     queued: &'a [(Arc<str>, Posted)],
     owned: bool,
@@ -65,22 +68,22 @@ impl Look<'_> {
                     )
                 };
                 Reason::new(path, format!("attempt {number} {verb}"), Tone::Busy)
-                    .next(self.owned.then_some(ends))
+                    .note(self.owned.then_some(ends))
             }
             Wait::Permit { path, .. } | Wait::Budget { path } if !self.owned => {
                 let text = "is ready, and starts when a process works on the run";
                 let resume = format!("ravel runs resume {}", self.run.id());
-                Reason::new(path, text, Tone::Faint).next([resume])
+                Reason::new(path, text, Tone::Faint).command([resume])
             }
             Wait::Permit { path, keys } => Reason::new(
                 path,
                 format!("waits for its turn under {}", keys.join(", ")),
                 Tone::Faint,
             )
-            .next(["an attempt that holds a permit ends".to_owned()]),
+            .note(["an attempt that holds a permit ends".to_owned()]),
             Wait::Budget { path } if has_budget(self.run.graph()) => {
                 let text = "is ready, and waits to be started or for budget that other attempts have reserved";
-                Reason::new(path, text, Tone::Faint).next(["an attempt ends".to_owned()])
+                Reason::new(path, text, Tone::Faint).note(["an attempt ends".to_owned()])
             }
             Wait::Budget { path } => {
                 Reason::new(path, "is ready, and is being started", Tone::Faint)
@@ -95,20 +98,20 @@ impl Look<'_> {
             Wait::Time { path, until, why } => {
                 let text = match *why {
                     "retry" => "is tried again after a pause",
-                    "deadline" => "has a deadline",
+                    "deadline" => "has a deadline, and fails with `deadline` then",
                     _ => "waits for a clock",
                 };
                 let ends = format!("{} ({})", self.due(*until), units::time(*until));
-                Reason::new(path, text, Tone::Faint).next([ends])
+                Reason::new(path, text, Tone::Faint).note([ends])
             }
             Wait::Signal { path, name, until } => {
-                let send = format!("ravel signal {} {name} …", self.run.id());
                 Reason::new(path, format!("waits for a message in `{name}`"), Tone::Warn)
-                    .next([send + &self.by_itself(*until)])
+                    .command([self.signal(name)])
+                    .note(self.ends(*until, self.after_wait(path)))
             }
             Wait::Items { path, from } => {
                 let text = format!("waits for more items from step {from}");
-                Reason::new(path, text, Tone::Faint).next([format!("{from} ends")])
+                Reason::new(path, text, Tone::Faint).note([format!("{from} ends")])
             }
         }
     }
@@ -135,29 +138,106 @@ impl Look<'_> {
             } else {
                 "it is taken in when the run is resumed"
             };
-            return reason.next([queued, then.to_owned()]);
+            return reason.note([queued, then.to_owned()]);
         }
         let open = self.questions.iter().find(|open| *open.id == *question);
-        let mut ways = open.map_or_else(
+        let ways = open.map_or_else(
             || vec![format!("ravel answer {question}")],
             |open| ways_to_answer(&shown(open, Some(self.run.graph()))),
         );
-        if let Some(last) = ways.last_mut() {
-            last.push_str(&self.by_itself(until));
-        }
-        reason.next(ways)
+        let then = match topic {
+            Topic::Human => self.after_question(path, question),
+            Topic::Uncertain => "it fails with `uncertain`",
+            Topic::Compensation => "its effect stands",
+        };
+        let held = (topic != Topic::Human).then(|| self.held(path)).flatten();
+        reason.command(ways).note(self.ends(until, then)).note(held)
     }
 
-    fn by_itself(&self, until: Option<u64>) -> String {
-        until
-            .map(|until| {
-                if until <= self.now {
-                    format!("  (its time is over: {})", self.due(until))
-                } else {
-                    format!("  (ends by itself {})", self.due(until))
-                }
+    /// What comes after a question whose time passed without an answer.
+    fn after_question(&self, path: &str, question: &str) -> &'static str {
+        let step = view::resolve(self.run.graph(), path);
+        let Some(Kind::Human(human)) = step.map(|step| &step.kind) else {
+            return "it ends";
+        };
+        let levels = self.turns.iter().flat_map(|turn| &turn.events);
+        let mut levels = levels.filter_map(|event| {
+            let Event::Asked {
+                question: of,
+                level,
+                ..
+            } = event
+            else {
+                return None;
+            };
+            (**of == *question).then_some(*level as usize)
+        });
+        let level = levels.next_back().unwrap_or(0);
+        if level < human.escalate.len() {
+            return "the next one of `escalate` is asked";
+        }
+        after_deadline(&human.on_deadline)
+    }
+
+    fn after_wait(&self, path: &str) -> &'static str {
+        let step = view::resolve(self.run.graph(), path);
+        let Some(Kind::Wait(graph::Wait::Signal { on_deadline, .. })) = step.map(|step| &step.kind)
+        else {
+            return "it ends";
+        };
+        after_deadline(on_deadline)
+    }
+
+    /// A message that the inbox takes, as a command.
+    fn signal(&self, name: &str) -> String {
+        let kind = self
+            .run
+            .graph()
+            .flows
+            .iter()
+            .find_map(|flow| flow.signals.get(name));
+        let message = kind.map_or_else(String::new, |kind| sample_message(kind.schema()));
+        format!("ravel signal {} {name} {message}", self.run.id())
+    }
+
+    /// What happens when a wait has a time, and nobody ended it before.
+    fn ends(&self, until: Option<u64>, then: &str) -> Option<String> {
+        let until = until?;
+        let over = if until <= self.now {
+            "its time is over: "
+        } else {
+            ""
+        };
+        Some(format!("{over}without that, {then} {}", self.due(until)))
+    }
+
+    /// Which deadline or budget stopped what is uncertain now, and is held up by it.
+    fn held(&self, path: &str) -> Option<String> {
+        let mut scopes = self.turns.iter().flat_map(|turn| {
+            turn.events.iter().filter_map(|event| {
+                let Event::Stopping { node, why } = event else {
+                    return None;
+                };
+                let scope = self.run.node(*node)?;
+                let limit = stopped_by(*why)?;
+                super::is_within(path, &scope.path).then_some((turn.at, scope, limit))
             })
-            .unwrap_or_default()
+        });
+        let (at, scope, what) = scopes.next_back()?;
+        let whose = if scope.path.is_empty() {
+            "the run".to_owned()
+        } else {
+            format!("`{}`", scope.path)
+        };
+        let open = if scope.ended.is_none() {
+            format!("; {whose} ends when this is answered")
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "stopped because {what} of {whose} passed {}{open}",
+            units::relative(at, self.now)
+        ))
     }
 
     /// When a clock ends a wait: a time that passed while nobody worked on the run counts when it is resumed.
@@ -170,6 +250,23 @@ impl Look<'_> {
         }
         let ago = units::relative(until, self.now);
         format!("it was due {ago}, and counts when the run is resumed")
+    }
+}
+
+const fn after_deadline(then: &OnDeadline) -> &'static str {
+    match then {
+        OnDeadline::Fail => "it fails with `deadline`",
+        OnDeadline::Answer(_) => "it goes on with the value of `on_deadline`",
+    }
+}
+
+/// The limit that cut a scope short; nothing when somebody or the flow itself decided it.
+const fn stopped_by(why: Stop) -> Option<&'static str> {
+    match why {
+        Stop::Timeout => Some("the timeout"),
+        Stop::Deadline => Some("the deadline"),
+        Stop::Budget => Some("the time budget"),
+        Stop::Cancelled | Stop::Returned => None,
     }
 }
 

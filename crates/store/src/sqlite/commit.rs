@@ -67,6 +67,7 @@ impl Writer {
     pub(super) fn commit(&mut self, batch: &Batch) -> Result<(), Error> {
         let done = self.transaction("writing turns", |conn, notes| {
             notes.refresh(conn)?;
+            notes.tools.begin();
             let mut hot = Hot::new(conn)?;
             batch
                 .runs
@@ -103,6 +104,9 @@ impl Writer {
 
 /// The statements of every commit, looked up once a batch.
 pub(super) struct Hot<'c> {
+    conn: &'c Connection,
+    /// Whether any message of any run waits for a reply. Asked once a batch, when a run ends: there hardly ever is one.
+    letters: Option<bool>,
     append: CachedStatement<'c>,
     head: CachedStatement<'c>,
 }
@@ -110,6 +114,8 @@ pub(super) struct Hot<'c> {
 impl<'c> Hot<'c> {
     pub(super) fn new(conn: &'c Connection) -> Result<Self, Error> {
         Ok(Self {
+            conn,
+            letters: None,
             append: cached(conn, "INSERT INTO turn(run, first, last, hash, body) VALUES (?, ?, ?, ?, ?)")?,
             head: cached(
                 conn,
@@ -117,6 +123,27 @@ impl<'c> Hot<'c> {
                  cost_microusd = ?, waits = ? WHERE run = ?",
             )?,
         })
+    }
+
+    /// Replies to what is left in the inbox of a run that is over.
+    fn close_inbox(&mut self, known: &Known) -> Result<(), Error> {
+        let what = "closing an inbox";
+        let letters = match self.letters {
+            Some(letters) => letters,
+            None => {
+                let sql = "SELECT 1 FROM inbox INDEXED BY inbox_waiting WHERE reply IS NULL";
+                *self
+                    .letters
+                    .insert(cached(self.conn, sql)?.exists([]).context(what)?)
+            }
+        };
+        if letters {
+            let sql = "UPDATE inbox SET reply = ? WHERE run = ? AND reply IS NULL";
+            cached(self.conn, sql)?
+                .execute(params![json(&run_over())?, known.key])
+                .context(what)?;
+        }
+        Ok(())
     }
 
     /// Adds a row of turns, `first` to the last one known.
@@ -229,10 +256,7 @@ impl Notes {
         }
         settle(conn, &commit.taken)?;
         if commit.summary.state.is_final() {
-            let sql = "UPDATE inbox SET reply = ? WHERE run = ? AND reply IS NULL";
-            cached(conn, sql)?
-                .execute(params![json(&run_over())?, known.key])
-                .context("closing an inbox")?;
+            hot.close_inbox(known)?;
             tools.ended(known);
             all.remove(&commit.run);
         }

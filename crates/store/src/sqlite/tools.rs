@@ -29,6 +29,8 @@ pub(super) struct Tools {
     owners: HashMap<Arc<str>, i64>,
     /// Bundles put through this handle: put again if retention of another process took one before its run began.
     bundles: HashMap<Arc<str>, Arc<str>>,
+    /// The bundle that was last found or put in this transaction.
+    sure: Option<Arc<str>>,
     encoder: Encoder,
     linker: Linker,
     body: Vec<u8>,
@@ -88,12 +90,18 @@ impl Tools {
         Self {
             owners: HashMap::new(),
             bundles: HashMap::new(),
+            sure: None,
             encoder: Encoder::new(options.inline_bytes_max),
             linker: Linker::default(),
             body: Vec::new(),
             cuts: Vec::new(),
             vault: Vault::new(options.recent_bytes_max),
         }
+    }
+
+    /// A transaction begins: what another one knew to be there may be gone.
+    pub(super) fn begin(&mut self) {
+        self.sure = None;
     }
 
     /// Forgets the keys of owners: their rows may be gone.
@@ -392,10 +400,15 @@ impl Tools {
 
     /// A graph that a run begins to use was put before, in a transaction of its own: if retention took it since
     /// (its only run was removed), it is put again, here.
-    fn keep_bundle(&self, conn: &Connection, hash: &Arc<str>) -> Result<(), Error> {
-        self.bundles
-            .get(hash)
-            .map_or(Ok(()), |text| insert_bundle(conn, hash, text))
+    fn keep_bundle(&mut self, conn: &Connection, hash: &Arc<str>) -> Result<(), Error> {
+        if self.sure.as_ref() == Some(hash) {
+            return Ok(());
+        }
+        if let Some(text) = self.bundles.get(hash) {
+            insert_bundle(conn, hash, text)?;
+            self.sure = Some(hash.clone());
+        }
+        Ok(())
     }
 
     /// Notes the graphs that a run's log refers to beside its present one.

@@ -10,6 +10,7 @@ use ravel_core::port::Summary;
 use ravel_core::port_store::{self, Log as _, Ownership as _};
 use ravel_core::run::Run;
 use ravel_store::Sqlite;
+use rustix::io::Errno;
 
 use super::{GraphCache, store_error};
 use crate::config::Config;
@@ -122,6 +123,17 @@ fn may_not_open(path: &Path, mode: u32, error: std::io::Error) -> Error {
     if error.kind() == ErrorKind::ReadOnlyFilesystem {
         return read_only_mount(path);
     }
+    if error.kind() != ErrorKind::PermissionDenied {
+        let failed = Error::trouble(format!("the store {shown} cannot be opened"));
+        let crowded = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
+        return if crowded.contains(&error.raw_os_error()) {
+            failed
+                .because(error)
+                .hint("raise `ulimit -n`, or end what has so many files open")
+        } else {
+            failed.because(error)
+        };
+    }
     Error::trouble(format!(
         "the store {shown} may not be read and written (its mode is {mode:o})"
     ))
@@ -148,7 +160,7 @@ fn may_write_beside(path: &Path) -> Result<()> {
     else {
         return Ok(());
     };
-    if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) == Err(rustix::io::Errno::ROFS) {
+    if rustix::fs::access(folder, rustix::fs::Access::WRITE_OK) == Err(Errno::ROFS) {
         return Err(read_only_mount(path));
     }
     let Ok(metadata) = std::fs::metadata(folder) else {
@@ -253,6 +265,19 @@ pub(crate) fn shown_state(shelf: &Shelf, summary: &Summary) -> Result<&'static s
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn too_many_open_files_are_no_matter_of_modes() {
+        let errno = std::io::Error::from(Errno::MFILE);
+        let error = may_not_open(Path::new("r.db"), 0o644, errno);
+        assert_eq!(
+            (error.to_string(), error.hints().to_vec()),
+            (
+                "the store r.db cannot be opened".to_owned(),
+                vec!["raise `ulimit -n`, or end what has so many files open".to_owned()]
+            )
+        );
+    }
 
     #[test]
     fn a_read_only_mount_is_no_matter_of_modes() {

@@ -11,6 +11,7 @@ use rusqlite::{CachedStatement, Connection, params};
 use super::error::ResultExt;
 use super::rows::{ask, json, settle};
 use super::tools::{Known, Tools};
+use super::trouble::named;
 use super::{Options, int};
 use crate::rules::{contiguous, run_over};
 
@@ -53,14 +54,16 @@ impl Writer {
         f: impl FnOnce(&Connection, &mut Notes) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let Self { conn, notes } = self;
-        execute(conn, "BEGIN IMMEDIATE").context(what)?;
+        execute(conn, "BEGIN IMMEDIATE")
+            .context(what)
+            .map_err(|error| named(conn, error))?;
         let done =
             f(conn, notes).and_then(|done| execute(conn, "COMMIT").context(what).map(|_| done));
         if done.is_err() && !conn.is_autocommit() {
             // The first error is the one to tell; a transaction that cannot even be undone ends with its connection.
             let _ = execute(conn, "ROLLBACK");
         }
-        done
+        done.map_err(|error| named(conn, error))
     }
 
     /// Writes a batch.

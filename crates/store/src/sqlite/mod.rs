@@ -20,6 +20,7 @@ mod rows;
 mod schema;
 mod tools;
 mod transfer;
+mod trouble;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};

@@ -170,6 +170,8 @@ pub trait Executor: Send + Sync {
     fn abort(&self, run: &str, attempt: Attempt, why: Stop);
     /// Before anything of a recovered run is issued again: end what earlier attempts left behind (process groups).
     fn sweep(&self, run: &str);
+    /// The run succeeded, durably: what its steps shared is not needed any more. Must not block.
+    fn tidy(&self, _run: &Arc<str>) {}
 }
 
 /// Where an executor reports to. Calls may come from any thread, in order per attempt.

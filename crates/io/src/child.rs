@@ -117,6 +117,8 @@ pub(crate) enum Refusal {
     Invalid,
     /// The machine has no room.
     Unavailable,
+    /// It was to stop before it began.
+    Stopped,
     /// A mistake of ours.
     Internal,
 }

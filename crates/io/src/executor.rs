@@ -10,6 +10,7 @@
 //! Each attempt ends in exactly one `finished`, also when its task panics or the executor is dropped. What is reported
 //! holds no secret. Nothing is ever repeated here.
 
+mod broom;
 mod ending;
 mod sink;
 mod tasks;
@@ -36,6 +37,7 @@ use crate::model::{self, transport::Transport};
 use crate::run::{self, Runner};
 use crate::secret::{self, Secrets};
 use crate::tool::{self, Ask, Call, Context, Tool};
+use broom::Broom;
 use ending::Ending;
 use sink::Sink;
 use tasks::TaskSet;
@@ -67,6 +69,9 @@ pub struct Config {
     pub files_root: PathBuf,
     /// Keep the directories of attempts that succeeded.
     pub keep_directories: bool,
+    /// This process starts no other children than the executor's and inherits those of a killed supervisor, to end
+    /// them: also a daemon that nothing else would tell whose it is.
+    pub heir: bool,
     /// Limits.
     pub limits: Limits,
 }
@@ -109,6 +114,7 @@ impl Config {
             models: model::Config::default(),
             files_root: std::env::current_dir()?,
             keep_directories: false,
+            heir: false,
             limits: Limits::default(),
         })
     }
@@ -118,6 +124,7 @@ impl Config {
 pub struct LocalExecutor {
     shared: Arc<Shared>,
     tasks: TaskSet,
+    broom: Broom,
 }
 
 impl std::fmt::Debug for LocalExecutor {
@@ -149,6 +156,8 @@ impl LocalExecutor {
         let root = config.root.canonicalize()?;
         let files_root = config.files_root.canonicalize()?;
         let secrets = Secrets::new(config.secrets);
+        // Where the kernel does not do it, those that can be recognised are ended all the same.
+        let heir = config.heir && run::adopt().is_ok();
         let runner = Runner {
             files: Files::new(&root),
             folders: Arc::new(run::dirs::Folders::new(&root)),
@@ -159,6 +168,7 @@ impl LocalExecutor {
             secrets: secrets.clone(),
             grace_ms: config.limits.grace_ms,
             keep: config.keep_directories,
+            heir,
             counter: AtomicU64::new(0),
         };
         let files = runner.files.clone();
@@ -182,6 +192,7 @@ impl LocalExecutor {
         Ok(Self {
             shared: Arc::new(shared),
             tasks: TaskSet::new(config.limits.threads)?,
+            broom: Broom::default(),
         })
     }
 
@@ -251,6 +262,12 @@ impl Executor for LocalExecutor {
     fn sweep(&self, run: &str) {
         run::pids::sweep(&self.shared.runner.root, run);
         self.shared.runner.folders.sweep(run);
+    }
+
+    fn tidy(&self, run: &Arc<str>) {
+        if !self.shared.runner.keep {
+            self.broom.tidy(&self.shared.runner.folders, run);
+        }
     }
 }
 

@@ -95,6 +95,11 @@ impl Files {
         }
     }
 
+    /// Where the content lies.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Takes the content in; it is on disk when this returns.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl From<Errno> for Refusal {
         match error {
             Errno::NOENT => Self::Missing,
             Errno::XDEV | Errno::LOOP => Self::Outside,
-            Errno::ACCESS | Errno::PERM | Errno::ROFS => Self::Denied,
+            Errno::ACCESS | Errno::PERM => Self::Denied,
             Errno::ISDIR => Self::Wrong("it is a folder".to_owned()),
             Errno::NOTDIR => Self::Wrong("a part of the path is not a folder".to_owned()),
             // A pipe that nobody reads, or a device without a driver.

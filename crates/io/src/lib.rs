@@ -14,5 +14,6 @@ pub mod run;
 pub mod sandbox;
 pub mod secret;
 pub mod tool;
+mod trouble;
 
 pub use executor::{Config, LocalExecutor};

@@ -11,6 +11,8 @@ mod capture;
 mod collect;
 pub(crate) mod dirs;
 pub mod env;
+mod folder;
+mod orphans;
 pub(crate) mod pids;
 mod program;
 
@@ -36,10 +38,14 @@ use crate::files::{Files, Unpack};
 use crate::live::Live;
 use crate::sandbox::Confinement;
 use crate::secret::{self, Secrets};
+use crate::trouble;
 use capture::{Kept, Taking};
 use dirs::Places;
+use folder::directory;
+pub(crate) use folder::folder_missing;
 
 pub use collect::FAILURE_TAIL_BYTES_MAX;
+pub use orphans::adopt;
 pub use pids::SWEEP_MS_MAX;
 pub use program::ARGS_ENV_BYTES_MAX;
 
@@ -73,6 +79,8 @@ pub(crate) struct Runner {
     pub(crate) grace_ms: u64,
     /// Keep directories of attempts that succeeded.
     pub(crate) keep: bool,
+    /// This process inherits what killed supervisors leave.
+    pub(crate) heir: bool,
     /// Directories that are in use.
     pub(crate) folders: Arc<dirs::Folders>,
     /// Makes tokens different.
@@ -101,8 +109,13 @@ struct Ended {
 enum End {
     Refused(Refusal, String),
     Ended(Ended),
-    /// The supervisor was lost; true when the program may have begun.
-    Lost(bool),
+    /// The supervisor was lost.
+    Lost {
+        /// The program may have begun.
+        begun: bool,
+        /// When the supervisor was started, in the kernel's ticks.
+        since: u64,
+    },
 }
 
 impl Runner {
@@ -116,7 +129,9 @@ impl Runner {
     ) -> Outcome {
         let places = match tokio::task::block_in_place(|| self.folders.open(job)) {
             Ok(places) => places,
-            Err(error) => return Outcome::not_done(unprepared("the step's directory", &error)),
+            Err(error) => {
+                return Outcome::not_done(self.unprepared("the step's directory", &error));
+            }
         };
         let outcome = self.attempt(job, request, abort, live, &places).await;
         tokio::task::block_in_place(|| {
@@ -156,19 +171,20 @@ impl Runner {
         let end = match self.supervise(&prepared.order, taking, abort).await {
             Ok(end) => end,
             Err(error) => {
-                let text = format!(
-                    "the supervisor {} cannot be started: {error}",
-                    self.helper.display()
-                );
-                return Outcome::not_done(Failure::new(ErrorClass::Internal, text));
+                let what = format!("the supervisor {} cannot be started", self.helper.display());
+                return Outcome::not_done(trouble::unstarted(what, &error));
             }
         };
         match end {
+            End::Refused(Refusal::Stopped, _) => lost(false, abort),
             End::Refused(why, text) => Outcome::not_done(refusal(why, text)),
-            End::Lost(begun) => {
+            End::Lost { begun, since } => {
                 // Its supervisor cannot do it any more.
                 tokio::task::block_in_place(|| {
-                    pids::end_record(&self.root, &job.run, &prepared.order.record)
+                    pids::end_record(&self.root, &job.run, &prepared.order.record);
+                    if self.heir {
+                        orphans::end(&job.run, since);
+                    }
                 });
                 lost(begun, abort)
             }
@@ -176,6 +192,11 @@ impl Runner {
                 collect::outcome(self, request, &prepared.cwd, ended, abort)
             }),
         }
+    }
+
+    fn unprepared(&self, what: &str, error: &std::io::Error) -> Failure {
+        let what = format!("cannot prepare {what} below {}", self.root.display());
+        trouble::failure(ErrorClass::Internal, what, error)
     }
 
     /// Where relative paths of a job start.
@@ -190,7 +211,7 @@ impl Runner {
         places: &Places,
     ) -> Result<Prepared, Failure> {
         check(request)?;
-        let failed = unprepared;
+        let failed = |what: &str, error: &std::io::Error| self.unprepared(what, error);
         let token = self.token(job);
         let own = places
             .work
@@ -293,24 +314,29 @@ impl Runner {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let mut socket = UnixStream::from_std(ours)?;
-        let mut helper = Command::new(&self.helper)
+        let mut command = Command::new(&self.helper);
+        command
             .arg(child::SUPERVISE)
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .env_clear()
             // Out of the terminal's foreground group: Ctrl-C is for the engine, which stops its steps in order.
-            .process_group(0)
-            .spawn()?;
+            .process_group(0);
+        let (mut helper, noted) = orphans::spawn(command)?;
+        let lost = |begun: bool| End::Lost {
+            begun,
+            since: noted.started,
+        };
         let mut line = Vec::new();
         child::send(&mut line, order)?;
         if socket.write_all(&line).await.is_err() {
             let _ = helper.kill().await;
-            return Ok(End::Lost(false));
+            return Ok(lost(false));
         }
         let (Some(out), Some(err)) = (helper.stdout.take(), helper.stderr.take()) else {
             let _ = helper.kill().await;
-            return Ok(End::Lost(false));
+            return Ok(lost(false));
         };
         let no_lines = Taking {
             lines: None,
@@ -347,7 +373,7 @@ impl Runner {
                         .ok(),
                 };
                 let Some((stdout, stderr)) = both else {
-                    return Ok(End::Lost(true));
+                    return Ok(lost(true));
                 };
                 Ok(End::Ended(Ended {
                     code,
@@ -358,8 +384,7 @@ impl Runner {
                 }))
             }
             Last::Said(Message::Refused { why, text }) => Ok(End::Refused(why, text)),
-            Last::Said(Message::Began) => Ok(End::Lost(true)),
-            Last::Silent => Ok(End::Lost(true)),
+            Last::Said(Message::Began) | Last::Silent => Ok(lost(true)),
         }
     }
 }
@@ -403,9 +428,12 @@ async fn follow(
 async fn listen(from: impl tokio::io::AsyncRead + Unpin) -> Last {
     let mut lines = BufReader::new(from.take(child::ORDER_BYTES_MAX)).lines();
     let mut last = Last::Silent;
+    let mut begun = false;
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str(&line) {
-            Ok(Message::Began) => {}
+            Ok(Message::Began) => begun = true,
+            // It failed over a program that had begun: nobody knows what that did.
+            Ok(Message::Refused { .. }) if begun => return Last::Silent,
             Ok(message @ (Message::Ended { .. } | Message::Refused { .. })) => {
                 last = Last::Said(message)
             }
@@ -413,13 +441,6 @@ async fn listen(from: impl tokio::io::AsyncRead + Unpin) -> Last {
         }
     }
     last
-}
-
-fn unprepared(what: &str, error: &dyn std::fmt::Display) -> Failure {
-    Failure::new(
-        ErrorClass::Internal,
-        format!("cannot prepare {what}: {error}"),
-    )
 }
 
 /// The field whose lines somebody takes.
@@ -496,29 +517,6 @@ fn unpacked(request: &RunRequest, unpack: &mut Unpack<'_>) -> Result<RunRequest,
     Ok(request)
 }
 
-fn directory(folder: &Path, cwd: &str) -> Result<PathBuf, Failure> {
-    let path = folder.join(cwd);
-    if let Ok(path) = path.canonicalize()
-        && path.is_dir()
-    {
-        return Ok(path);
-    }
-    if Path::new(cwd).is_relative() && !folder.is_dir() {
-        return Err(folder_missing(&format!("`cwd`: {cwd}"), folder));
-    }
-    let text = format!("`cwd`: {} is not a directory", path.display());
-    Err(Failure::new(ErrorClass::NotFound, text))
-}
-
-/// The failure of a relative path whose start is gone.
-pub(crate) fn folder_missing(what: &str, folder: &Path) -> Failure {
-    let text = format!(
-        "{what}: {} is not there any more, where the relative paths of this run start; put it back, then resume or retry",
-        folder.display()
-    );
-    Failure::new(ErrorClass::NotFound, text).with_code("folder_missing")
-}
-
 fn confinement(
     request: &RunRequest,
     words: &[String],
@@ -556,7 +554,7 @@ fn refusal(why: Refusal, text: String) -> Failure {
         Refusal::NotFound => ErrorClass::NotFound,
         Refusal::Denied | Refusal::Sandbox => ErrorClass::PolicyDenied,
         Refusal::Invalid => ErrorClass::InvalidInput,
-        Refusal::Unavailable => ErrorClass::Unavailable,
+        Refusal::Unavailable | Refusal::Stopped => ErrorClass::Unavailable,
         Refusal::Internal => ErrorClass::Internal,
     };
     let failure = Failure::new(class, text);

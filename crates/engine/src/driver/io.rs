@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ravel_core::effect::{ErrorClass, Failure, Outcome};
 use ravel_core::event::Turn;
 use ravel_core::graph::Graph;
-use ravel_core::port::{Job, Report};
+use ravel_core::port::{Job, Report, RunState};
 use ravel_core::port_store::{Batch, Error, Owner};
 use ravel_core::run::Run;
 
@@ -123,6 +123,11 @@ impl Driver {
                 Ending::Final(summary) => Ok((**summary).clone()),
                 Ending::Left(why) => Err(why.clone()),
             });
+        }
+        if let Ending::Final(summary) = &ending
+            && summary.state == RunState::Succeeded
+        {
+            self.config.executor.tidy(run);
         }
         if let Ending::Left(why) = &ending {
             self.poll.shun(run, why, self.config.clock.now());

@@ -12,6 +12,7 @@ use rustix::process::{
 
 use super::{Message, Order, Refusal, receive, send, socket};
 use crate::sandbox;
+use crate::trouble;
 
 /// Address space that a process may reserve for each byte of memory it may use: runtimes reserve far more than they
 /// touch, and shared memory is bounded by this alone.
@@ -70,7 +71,10 @@ fn become_program(order: &Order) -> Message {
         );
     }
     let error = command.exec();
-    refused(why(&error), format!("cannot start `{program}`: {error}"))
+    refused(
+        why(&error),
+        format!("cannot start `{program}`: {}", trouble::text(&error)),
+    )
 }
 
 fn limit(order: &Order) -> io::Result<()> {
@@ -109,6 +113,7 @@ fn why(error: &io::Error) -> Refusal {
         io::ErrorKind::OutOfMemory | io::ErrorKind::ResourceBusy | io::ErrorKind::WouldBlock => {
             Refusal::Unavailable
         }
+        _ if trouble::of(error).is_some() => Refusal::Unavailable,
         _ => Refusal::Invalid,
     }
 }

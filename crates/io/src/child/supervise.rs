@@ -22,6 +22,7 @@ use rustix::process::{
 
 use super::{EXEC, Message, Order, Refusal, proc, receive, send, socket};
 use crate::run::pids::Record;
+use crate::trouble;
 
 /// The helper's own binary, also when the file was replaced meanwhile.
 const MYSELF: &str = "/proc/self/exe";
@@ -37,8 +38,14 @@ pub(super) fn main() -> ExitCode {
     let last = match supervise(&engine, &order) {
         Ok(message) => message,
         Err(error) => Message::Refused {
-            why: Refusal::Internal,
-            text: format!("the supervisor of the process failed: {error}"),
+            why: match trouble::of(&error) {
+                Some(_) => Refusal::Unavailable,
+                None => Refusal::Internal,
+            },
+            text: format!(
+                "the supervisor of the process failed: {}",
+                trouble::text(&error)
+            ),
         },
     };
     // The engine may be gone; there is nobody else to tell.
@@ -73,13 +80,14 @@ fn watch(
     // An engine that died since may already have a successor that swept: it must not meet a program that begins now.
     if is_gone(engine)? {
         return Ok(Message::Refused {
-            why: Refusal::Internal,
-            text: "the engine is gone".to_owned(),
+            why: Refusal::Stopped,
+            text: "the engine closed the connection".to_owned(),
         });
     }
     send(stage, order)?;
     // The stage answers only to refuse; its socket closes when it turns into the program.
-    if let Some(refusal) = receive::<Message>(stage)? {
+    // From here on the program may have begun: an error must not read as a refusal.
+    if let Ok(Some(refusal)) = receive::<Message>(stage) {
         child.wait()?;
         return Ok(refusal);
     }

@@ -12,6 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{Ended, Runner};
 use crate::abort::{Abort, stopped};
+use crate::trouble;
 
 /// Most bytes of stdout and stderr in a failure, each: its end.
 pub const FAILURE_TAIL_BYTES_MAX: usize = 4096;
@@ -87,15 +88,18 @@ fn value(
     let mut files = Map::new();
     for (name, path) in &request.files {
         let file = result_file(cwd, path).map_err(|error| {
-            let text = format!("the result file `{name}` ({path}) cannot be taken: {error}");
-            let failure = Failure::new(ErrorClass::ToolError, text).with_code("file_missing");
+            let what = format!("the result file `{name}` ({path}) cannot be taken");
+            let failure = trouble::failure(ErrorClass::ToolError, what, &error);
+            let failure = match failure.code {
+                Some(_) => failure,
+                None => failure.with_code("file_missing"),
+            };
             failure.with_data(tails(&texts, Some(code), None))
         })?;
         let stored = runner.files.put(path, file).map_err(|error| {
-            Failure::new(
-                ErrorClass::Internal,
-                format!("the result file `{name}` cannot be stored: {error}"),
-            )
+            let folder = runner.files.folder().display();
+            let what = format!("the result file `{name}` cannot be stored in {folder}");
+            trouble::failure(ErrorClass::Internal, what, &error)
         })?;
         files.insert(name.to_string(), stored.to_json());
     }

@@ -10,7 +10,8 @@
 //!
 //! A folder goes as soon as it is empty and no attempt uses it: with the attempt that was the last one in it, or with
 //! the sweep of the engine that takes the run up after a crash. Only empty folders are removed so, which the system
-//! does or refuses in one step; what a failed attempt left in its directory stays until the run is removed.
+//! does or refuses in one step; what a failed attempt left in its directory stays until the run is removed. A shared
+//! directory goes when its run has succeeded, with all that is in it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -151,6 +152,27 @@ impl Folders {
             let _ = fs::remove_dir(step);
         }
         let _ = fs::remove_dir(run);
+    }
+
+    /// True when something of a run is on disk.
+    pub(crate) fn holds(&self, run: &str) -> bool {
+        of_run(&self.root, run).is_dir()
+    }
+
+    /// Removes the folders that the lists of a run shared. For a run that succeeded.
+    pub(crate) fn tidy(&self, run: &str) {
+        for step in entries(&of_run(&self.root, run)) {
+            let shared = step.join(SHARED);
+            if self.lock().contains_key(&shared) {
+                continue;
+            }
+            match remove(&shared) {
+                Ok(()) => self.prune(&step),
+                Err(error) => {
+                    tracing::warn!(run, folder = %shared.display(), error = %error, "the folder of a list could not be removed");
+                }
+            }
+        }
     }
 
     /// Removes a folder and those above it up to the work root's own, as far as they are empty.
@@ -342,6 +364,37 @@ mod tests {
         assert!(two.work.is_dir() && two.records.is_dir());
         two.leave();
         assert_eq!(tree(dir.path()), ["pids", "runs"]);
+    }
+
+    #[test]
+    fn what_lists_shared_goes_with_the_success_of_their_run_and_nothing_else_does() {
+        let dir = tempfile::tempdir().unwrap();
+        let folders = Arc::new(Folders::new(dir.path()));
+        let other = Job {
+            run: "r2".into(),
+            ..job("a", Some("list"))
+        };
+        for job in [job("a", Some("list")), job("b", None), other] {
+            let places = folders.open(&job).unwrap();
+            fs::write(places.work.join("left"), "").unwrap();
+            places.leave();
+        }
+        folders.tidy("r1");
+        assert_eq!(
+            tree(dir.path()),
+            [
+                "pids",
+                "runs",
+                "runs/r1",
+                "runs/r1/b",
+                "runs/r1/b/1",
+                "runs/r1/b/1/left",
+                "runs/r2",
+                "runs/r2/list",
+                "runs/r2/list/shared",
+                "runs/r2/list/shared/left"
+            ]
+        );
     }
 
     #[test]

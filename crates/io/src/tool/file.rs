@@ -19,6 +19,7 @@ use super::{Ask, Call, Context, Fault, Tool, flag_of, invalid, number_of, text_o
 use crate::abort::{Abort, stopped};
 use crate::files::FileValue;
 use crate::jail::{Kind, Refusal};
+use crate::trouble;
 
 /// Largest file that is read into a value, bytes, unless the step says `max_bytes`.
 pub const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -204,7 +205,9 @@ fn refused(path: &str, refusal: Refusal) -> Fault {
         .with_code("outside"),
         Refusal::Denied => failure(ErrorClass::PolicyDenied, "the system does not allow it"),
         Refusal::Wrong(text) => failure(ErrorClass::InvalidInput, &text),
-        Refusal::Failed(error) => failure(ErrorClass::ToolError, &error.to_string()),
+        Refusal::Failed(error) => {
+            trouble::failure(ErrorClass::ToolError, format!("`{path}`"), &error)
+        }
     })
 }
 
@@ -221,7 +224,14 @@ fn read(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
         let stored = context
             .files
             .put(&name, file)
-            .map_err(|error| refused(&path, error.into()))?;
+            .map_err(|error| match trouble::of(&error) {
+                Some(_) => {
+                    let folder = context.files.folder().display();
+                    let what = format!("`{path}` cannot be kept in {folder}");
+                    Fault::not_done(trouble::failure(ErrorClass::ToolError, what, &error))
+                }
+                None => refused(&path, error.into()),
+            })?;
         return Ok(json!({ "file": stored.to_json(), "bytes": stored.bytes }));
     }
     let mut bytes = Vec::new();
@@ -330,9 +340,10 @@ fn append(_: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
 
 /// A failure after something may have been written.
 fn half(path: &str, error: &std::io::Error) -> Fault {
-    Fault::unknown(Failure::new(
+    Fault::unknown(trouble::failure(
         ErrorClass::ToolError,
-        format!("`{path}`: {error}"),
+        format!("`{path}`"),
+        error,
     ))
 }
 

@@ -214,3 +214,19 @@ fn an_answer_cannot_name_a_secret() {
     });
     assert_eq!(printed.result.unwrap().json()["json"], wanted);
 }
+
+#[test]
+fn what_a_list_shared_is_gone_when_the_executor_of_its_succeeded_run_is() {
+    let bench = Bench::new();
+    let outcome = bench.outcome(Job {
+        workspace: Some("list".into()),
+        ..job(Request::Run(shell("echo kept > file")))
+    });
+    assert_eq!(outcome.fate, Fate::Done);
+    let shared = bench.dir.path().join("work/runs/r1/list/shared");
+    assert!(shared.join("file").is_file(), "for the next step");
+    let Bench { dir, executor } = bench;
+    executor.tidy(&"r1".into());
+    drop(executor);
+    assert!(!dir.path().join("work/runs/r1").exists());
+}

@@ -7,5 +7,6 @@ mod executor;
 mod file;
 mod hostile;
 mod http;
+mod orphans;
 mod run;
 mod sandbox;

@@ -94,6 +94,7 @@ fn executor(shelf: &Shelf, config: &Config) -> Result<LocalExecutor> {
     let mut io = ravel_io::Config::new(work_folder(shelf)).map_err(failed)?;
     io.secrets = super::secret_sources(config)?;
     io.models = models(config)?;
+    io.heir = true;
     LocalExecutor::new(io).map_err(failed)
 }
 

@@ -84,3 +84,28 @@ fn a_folder_that_is_gone_is_named_and_no_other_one_is_taken() {
         json!({ "class": "not_found", "code": "folder_missing", "message": message })
     );
 }
+
+#[test]
+fn what_a_list_shared_goes_with_the_success_of_its_run_and_stays_with_its_failure() {
+    let lab = Lab::new();
+    for (name, ending, code) in [("good", "true", 0), ("bad", "exit 1", 1)] {
+        let flow = format!(
+            "ravel: 1\nname: {name}\nsteps:\n  - one: {{ run: \"echo x > kept\" }}\n  - two: {{ run: \"test -f kept; {ending}\" }}\n"
+        );
+        lab.write(&format!("{name}.yaml"), &flow);
+        lab.ravel(&["run", &format!("{name}.yaml")]).expect(code);
+        let work = lab.path().join(".ravel/work/runs");
+        let kept = std::fs::read_dir(work)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|run| {
+                let steps = std::fs::read_dir(run.path()).unwrap().flatten();
+                steps
+                    .into_iter()
+                    .any(|step| step.path().join("shared/kept").is_file())
+            })
+            .count();
+        assert_eq!(kept, usize::from(code != 0), "{name}");
+    }
+}

@@ -93,6 +93,7 @@ pub(super) fn all(context: &Context, offline: bool) -> Vec<Finding> {
         }
     }
     findings.extend(sandbox());
+    findings.push(processes());
     findings.push(program(
         "sh",
         &["-c", "echo ok"],
@@ -321,6 +322,20 @@ fn sandbox() -> Vec<Finding> {
             ),
         })
         .collect()
+}
+
+fn processes() -> Finding {
+    match ravel_io::run::adopt() {
+        Ok(()) => ok(
+            "processes",
+            "what a step starts ends with it, also when its supervisor is killed",
+        ),
+        Err(error) => warn(
+            "processes",
+            format!("this process cannot inherit orphans ({error})"),
+            "a daemon that hides from its step lives on when the step's supervisor is killed",
+        ),
+    }
 }
 
 fn program(name: &str, arguments: &[&str], missing: Verdict, need: &str) -> Finding {

@@ -13,6 +13,14 @@ use crate::live::sample_output;
 use crate::output::one_line;
 use crate::output::units::time;
 
+/// Bytes of live text that are kept of a step: more than a terminal shows of one line.
+const TEXT_BYTES_MAX: usize = 4_096;
+
+/// The end of a text, of so many bytes at the most.
+fn ending(text: &str, most: usize) -> &str {
+    &text[text.ceil_char_boundary(text.len().saturating_sub(most))..]
+}
+
 /// Folds turns into a [`RunView`].
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -68,9 +76,17 @@ impl Folder {
         if let Some(index) = self.by_path.get(path) {
             let step = &mut self.view.steps[*index];
             let kept = step.text.get_or_insert_default();
-            kept.push_str(text);
+            // The last line alone, and of a long one its end: what is kept is looked at again with each piece of text.
+            let piece = ending(text, TEXT_BYTES_MAX);
+            if piece.len() < text.len() {
+                kept.clear();
+            }
+            kept.push_str(piece);
             if let Some((_, last)) = kept.trim_end_matches('\n').rsplit_once('\n') {
                 *kept = last.to_owned();
+            }
+            if kept.len() > TEXT_BYTES_MAX {
+                *kept = ending(kept, TEXT_BYTES_MAX).to_owned();
             }
         }
     }
@@ -515,5 +531,37 @@ steps:
         assert_eq!(view.state(), State::Running);
         folder.waits_for_others(true);
         assert_eq!(folder.view().state(), State::Waiting);
+    }
+
+    #[test]
+    fn of_live_text_the_end_of_the_last_line_is_kept() {
+        let graph = Bundle::from_text("notes.yaml", FLOW)
+            .unwrap()
+            .compile()
+            .unwrap();
+        let mut folder = Folder::new("r", Arc::new(graph));
+        let started = events(json!([
+            {"type": "run_started", "semantics": 1, "run": "r", "graph": "g", "input": {"docs": []}, "terms": {}}
+        ]));
+        folder.turn(&Turn {
+            turn: 1,
+            at: 10,
+            events: started,
+        });
+        let mut shown = |text: &str| {
+            folder.text("tail", text);
+            let step = folder.view().steps.iter().find(|step| step.path == "tail");
+            step.and_then(|step| step.text.clone()).unwrap()
+        };
+        assert_eq!(shown("one\ntw"), "tw");
+        assert_eq!(shown("o\n"), "two\n");
+        let long = "日".repeat(TEXT_BYTES_MAX);
+        let end = "日".repeat(TEXT_BYTES_MAX / 3);
+        assert_eq!(shown(&long), end);
+        assert_eq!(shown("\nthree"), "three");
+        assert_eq!(
+            shown(&"z".repeat(TEXT_BYTES_MAX)),
+            "z".repeat(TEXT_BYTES_MAX)
+        );
     }
 }

@@ -3,12 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test stops at what it did not expect")]
 #![expect(clippy::disallowed_methods, reason = "the flows under test are files")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 use ravel_core::effect::Effect;
-use ravel_core::lang::{Bundle, Catalog, Severity, TextLimits, ToolInfo, codes};
+use ravel_core::lang::{Bundle, Catalog, PricedModels, Severity, TextLimits, ToolInfo, codes};
 use ravel_core::types::Type;
 
 /// The flows of a folder below `tests`, by name; each with the other files of the folder at hand.
@@ -113,6 +113,11 @@ fn catalog() -> Catalog {
     Catalog {
         tools: Some(IndexMap::from([("http.get".to_owned(), get)])),
         models: Some(vec!["fast".to_owned(), "strong".to_owned()]),
+        providers: Some(vec!["openai".to_owned(), "ollama".to_owned()]),
+        priced: Some(PricedModels {
+            names: BTreeSet::from(["fast".to_owned(), "ollama/own".to_owned()]),
+            others: false,
+        }),
         ..Catalog::default()
     }
 }
@@ -133,7 +138,7 @@ fn the_examples_of_every_page_are_true() {
             "{} has a bad and a good example",
             entry.code
         );
-        let knows_tools = ["RV0501", "RV0502"].contains(&entry.code.to_string().as_str());
+        let knows_tools = ["RV0501", "RV0502", "RV0504"].contains(&entry.code.to_string().as_str());
         let said: Vec<Vec<(String, Severity, String)>> = blocks
             .iter()
             .map(|block| {
@@ -251,6 +256,54 @@ steps:
             "4:RV0305 `http.get` is called without arguments: the field `url` is missing Some(\"hand them in: `with: { … }`\")",
             "5:RV0501 there is no tool `http.got` Some(\"did you mean `http.get`?\")",
             "6:RV0502 there is no model `fst` Some(\"did you mean `fast`?\")",
+        ]
+    );
+}
+
+/// What the checker says with the catalog at hand: line, code, message.
+fn said_with_catalog(text: &str) -> Vec<String> {
+    let files = BTreeMap::from([("flow.yaml".to_owned(), text.to_owned())]);
+    let bundle =
+        Bundle::load("flow.yaml", &files, Some(catalog()), &TextLimits::default()).unwrap();
+    let diagnostics = bundle.check().diagnostics.into_iter();
+    diagnostics
+        .map(|found| format!("{}:{} {}", found.line, found.code, found.message))
+        .collect()
+}
+
+#[test]
+fn a_model_without_a_price_is_told_wherever_a_budget_of_money_covers_it() {
+    let text = "
+steps:
+  free: { model: strong, prompt: Hi }
+  known: { model: fast, budget: { usd: 1 }, prompt: Hi }
+  own: { model: ollama/own, budget: { usd: 1 }, prompt: Hi }
+  tokens: { model: strong, budget: { tokens: 10k }, prompt: Hi }
+  group:
+    budget: { usd: 1 }
+    steps:
+      inside: { model: strong, prompt: Hi }
+      other: { model: fast, prompt: Hi, fallback: { model: ollama/other } }
+      undone: { tool: http.get, with: { url: x }, compensate: { model: strong, prompt: Undo } }
+    output: 1
+  call: { flow: sub, budget: { usd: 1 } }
+  own_budget: { flow: metered, budget: { tokens: 10k } }
+flows:
+  sub: { steps: { deeper: { flow: deep } } }
+  deep: { steps: { ask: { model: strong, prompt: Hi } } }
+  metered: { budget: { usd: 1 }, steps: { ask: { model: strong, prompt: Hi } } }
+";
+    let unpriced = |line: usize, model: &str| {
+        format!(
+            "{line}:RV0504 a budget in dollars cannot be kept here: the price of model `{model}` is not known"
+        )
+    };
+    assert_eq!(
+        said_with_catalog(text),
+        [
+            unpriced(10, "strong"),
+            unpriced(11, "ollama/other"),
+            unpriced(18, "strong")
         ]
     );
 }

@@ -1,6 +1,8 @@
 //! What a flow may name that it does not hold: tools, models, flows of the project. Handed in; without it nothing is known and nothing
 //! of it is checked.
 
+use std::collections::BTreeSet;
+
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +27,29 @@ pub struct Catalog {
     pub tools: Option<IndexMap<String, ToolInfo>>,
     /// Aliases of models. `provider/model` is always taken. `None`: not known, so not checked.
     pub models: Option<Vec<String>>,
+    /// Providers, as in `provider/model`. `None`: not known, so not checked.
+    pub providers: Option<Vec<String>>,
+    /// The models whose price is known. `None`: not known, so not checked.
+    pub priced: Option<PricedModels>,
     /// Flows of the project: name to path.
     pub flows: IndexMap<String, String>,
     /// `defaults` of the project, as under `defaults:` of a flow.
     pub defaults: Option<serde_json::Value>,
+}
+
+/// The models whose price is known, be it 0.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PricedModels {
+    /// Aliases, and models as `provider/model`.
+    pub names: BTreeSet<String>,
+    /// Whether a name that is neither an alias nor `provider/model` leads to a model with a price.
+    pub others: bool,
+}
+
+impl PricedModels {
+    /// Whether the price of the model behind a name is known. `models` are the aliases.
+    pub(crate) fn has(&self, name: &str, models: Option<&[String]>) -> bool {
+        let is_alias = models.is_some_and(|models| models.iter().any(|alias| alias == name));
+        self.names.contains(name) || (self.others && !is_alias && !name.contains('/'))
+    }
 }

@@ -125,6 +125,7 @@ codes! {
     UNKNOWN_TOOL 501 Error "an unknown tool" "RV0501";
     UNKNOWN_MODEL 502 Error "an unknown model" "RV0502";
     UNKNOWN_FLOW 503 Error "an unknown flow" "RV0503";
+    UNPRICED 504 Error "a `usd` budget on a model without a price" "RV0504";
     UNUSED 901 Warning "something that is declared and not used" "RV0901";
     UNREACHABLE 902 Warning "a step that never runs" "RV0902";
     POINTLESS 903 Warning "a setting that has no effect" "RV0903";

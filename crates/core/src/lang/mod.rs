@@ -23,7 +23,7 @@ mod source;
 mod tree;
 
 pub use bundle::Bundle;
-pub use catalog::{Catalog, ToolInfo};
+pub use catalog::{Catalog, PricedModels, ToolInfo};
 pub use check::Checked;
 pub(crate) use diagnostic::names;
 pub use diagnostic::{Diagnostic, Excerpt, Severity};

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use super::state::{Activation, Phase, Role, Slot, State, Task};
 use crate::event::{Node, Reject, Settled, Skip};
-use crate::graph::{BodyId, DepKind, Gate, Graph, Join, Kind, OnUncertain, StepDef, StepId};
+use crate::graph::{
+    BodyId, DepKind, FlowDef, Gate, Graph, Join, Kind, OnUncertain, StepDef, StepId,
+};
 
 /// Children of a scope by name.
 type Kids = Vec<(Arc<str>, Node)>;
@@ -29,12 +31,9 @@ impl<'g> Pairs<'g> {
             steps: BTreeMap::new(),
         };
         for (index, flow) in old.flows.iter().enumerate() {
-            let twin = if index == 0 {
-                new.flows.first()
-            } else {
-                new.flows.iter().find(|other| other.name == flow.name)
+            let Some(twin) = twin_of(old, index, new) else {
+                continue;
             };
-            let Some(twin) = twin else { continue };
             pairs.body(flow.body, twin.body);
             pairs.optional_body(flow.finally, twin.finally);
             for (catch, other) in flow.catch.iter().zip(&twin.catch) {
@@ -82,6 +81,19 @@ impl<'g> Pairs<'g> {
             _ => {}
         }
     }
+}
+
+/// The flow of the new graph that a flow of the old one is. The run's own flow stands apart from those that are called,
+/// also when it is called, too; of called flows with one name, which come from several files, the first is the first.
+fn twin_of<'g>(old: &Graph, index: usize, new: &'g Graph) -> Option<&'g FlowDef> {
+    let (main, called) = new.flows.split_first()?;
+    if index == 0 {
+        return Some(main);
+    }
+    let name = &old.flows[index].name;
+    let before = old.flows[1..index].iter();
+    let nth = before.filter(|flow| flow.name == *name).count();
+    called.iter().filter(|flow| flow.name == *name).nth(nth)
 }
 
 /// Hidden steps that hang on a step, in a fixed order.

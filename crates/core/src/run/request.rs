@@ -21,6 +21,8 @@ pub(super) struct Rendered {
     pub(super) key: Option<String>,
     /// The most it may use.
     pub(super) bound: Usage,
+    /// The model whose price nobody knows.
+    pub(super) unpriced: Option<Arc<str>>,
 }
 
 /// Renders a leaf's next attempt.
@@ -42,12 +44,13 @@ pub(super) fn render(state: &State, node: Node, _attempt: Attempt) -> Result<Ren
         .as_ref()
         .map(|key| env.render(key))
         .transpose()?;
-    let bound = bound(state, &request);
+    let (bound, unpriced) = bound(state, &request);
     Ok(Rendered {
         request,
         permits,
         key,
         bound,
+        unpriced,
     })
 }
 
@@ -200,10 +203,10 @@ fn word(value: &Value) -> Arc<str> {
 /// cover role marks.
 const TOKENS_PER_MESSAGE: u64 = 16;
 
-/// The most a request may use. Zero when it is not metered.
-fn bound(state: &State, request: &Request) -> Usage {
+/// The most a request may use, zero when it is not metered; and the model whose price is missing, if it is.
+fn bound(state: &State, request: &Request) -> (Usage, Option<Arc<str>>) {
     let Request::Model(model) = request else {
-        return Usage::default();
+        return (Usage::default(), None);
     };
     let prompt: u64 = model
         .messages
@@ -215,21 +218,19 @@ fn bound(state: &State, request: &Request) -> Usage {
         .as_ref()
         .map_or(0, |schema| schema.json().to_string().len() as u64);
     let (input, output) = (prompt + schema, u64::from(model.max_tokens));
-    let price = state
-        .terms
-        .models
-        .get(&model.model)
-        .copied()
-        .unwrap_or_default();
+    let known = state.terms.models.get(&model.model).copied();
+    let unpriced = known.is_none().then(|| model.model.clone());
+    let price = known.unwrap_or_default();
     let microusd = (u128::from(input) * u128::from(price.input_microusd_per_mtok)
         + u128::from(output) * u128::from(price.output_microusd_per_mtok))
     .div_ceil(1_000_000);
-    Usage {
+    let bound = Usage {
         input_tokens: input,
         cached_tokens: 0,
         output_tokens: output,
         cost_microusd: u64::try_from(microusd).unwrap_or(u64::MAX),
-    }
+    };
+    (bound, unpriced)
 }
 
 fn text_bytes(value: &Value) -> u64 {

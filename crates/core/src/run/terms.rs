@@ -16,7 +16,8 @@ use crate::value::Val;
 pub struct Terms {
     /// Limits.
     pub limits: RunLimits,
-    /// What each model name of the graph costs. A model that is missing is free of charge and unmetered in money.
+    /// What each model name of the graph costs. The price of a model that
+    /// is missing is not known: it is not called under a budget of money. A model of one's own has a price of 0.
     pub models: IndexMap<Arc<str>, Price>,
     /// The absolute folder that relative paths of its steps start at. Absent: that of the engine.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -17,6 +17,10 @@ pub const ENV_URL: &str = "RAVEL_MODEL_URL";
 pub const ENV_MODEL: &str = "RAVEL_MODEL";
 /// Environment variable with that endpoint's key.
 pub const ENV_KEY: &str = "RAVEL_MODEL_KEY";
+/// Environment variable with what that model costs, in dollars per million tokens: `IN/OUT`, or one number for both.
+pub(crate) const ENV_PRICE: &str = "RAVEL_MODEL_PRICE";
+/// The version of the price table that [`ENV_PRICE`] makes.
+const ENV_PRICE_VERSION: &str = "environment";
 /// The name that the endpoint of [`ENV_URL`] gets as a provider.
 pub const ENV_PROVIDER: &str = "env";
 /// The model name that is sent when [`ENV_MODEL`] is not set: single-model servers ignore it.
@@ -222,7 +226,7 @@ pub enum StopSupport {
 pub struct Model {
     /// Most tokens of prompt and answer together.
     pub context: Option<u64>,
-    /// What it costs. Absent: nothing.
+    /// What it costs. Absent: not known, so that a budget in dollars does not let it be called.
     pub prices: Option<Prices>,
 }
 
@@ -332,20 +336,43 @@ impl Config {
         let key = variable(ENV_KEY)
             .filter(|key| !key.is_empty())
             .map(|_| KeySource::Env(ENV_KEY.to_owned()));
+        let model = variable(ENV_MODEL).filter(|model| !model.is_empty());
+        let model = model.unwrap_or_else(|| ENV_MODEL_DEFAULT.to_owned());
+        let prices = variable(ENV_PRICE).and_then(|price| prices_of_env(&price));
+        let known = Model {
+            prices,
+            ..Model::default()
+        };
+        self.otherwise = Some(format!("{ENV_PROVIDER}/{model}"));
         self.providers.insert(
             ENV_PROVIDER.to_owned(),
             Provider {
                 url,
                 key,
+                models: BTreeMap::from([(model, known)]),
                 ..Provider::default()
             },
         );
-        let model = variable(ENV_MODEL).filter(|model| !model.is_empty());
-        self.otherwise = Some(format!(
-            "{ENV_PROVIDER}/{}",
-            model.as_deref().unwrap_or(ENV_MODEL_DEFAULT)
-        ));
         self
+    }
+
+    /// The names of providers: those of the configuration and the built-in ones.
+    #[must_use]
+    pub fn provider_names(&self) -> Vec<String> {
+        let built_in = providers::names().filter(|name| !self.providers.contains_key(*name));
+        let written = self.providers.keys().cloned();
+        written.chain(built_in.map(str::to_owned)).collect()
+    }
+
+    /// The aliases, and the models as `provider/model`, whose price is known.
+    #[must_use]
+    pub fn priced_names(&self) -> Vec<String> {
+        let models = self.providers.iter().flat_map(|(provider, row)| {
+            let models = row.models.keys();
+            models.map(move |model| format!("{provider}/{model}"))
+        });
+        let names = models.chain(self.models.keys().cloned());
+        names.filter(|name| self.prices(name).is_some()).collect()
     }
 
     /// True when a flow may use this name.
@@ -354,7 +381,7 @@ impl Config {
         self.resolve(name).is_ok()
     }
 
-    /// What the model behind a name costs. `None`: nothing, or the name is not known.
+    /// What the model behind a name costs. `None`: that, or the name, is not known.
     #[must_use]
     pub fn prices(&self, name: &str) -> Option<Prices> {
         self.resolve(name).ok()?.prices().cloned()
@@ -389,6 +416,22 @@ impl Config {
         };
         (!model.is_empty()).then(target)
     }
+}
+
+/// `0.15/0.60`, `0`. Text that is no price is none: a budget in dollars then names the variable.
+fn prices_of_env(text: &str) -> Option<Prices> {
+    let microusd = |text: &str| {
+        let dollars: f64 = text.trim().parse().ok()?;
+        (dollars.is_finite() && dollars >= 0.0).then(|| (dollars * 1e6).round() as u64)
+    };
+    let (input, output) = text.split_once('/').unwrap_or((text, text));
+    Some(Prices {
+        version: ENV_PRICE_VERSION.to_owned(),
+        input: microusd(input)?,
+        cached: None,
+        output: microusd(output)?,
+        above: Vec::new(),
+    })
 }
 
 fn unknown(name: &str) -> Failure {
@@ -513,6 +556,41 @@ mod tests {
             );
         }
         assert!(config().knows("fast"));
+    }
+
+    #[test]
+    fn the_environment_says_what_its_model_costs_or_nobody_knows() {
+        let prices = |price: Option<&str>| {
+            let price = price.map(str::to_owned);
+            let variable = |name: &str| match name {
+                ENV_URL => Some("http://127.0.0.1:9".to_owned()),
+                ENV_PRICE => price.clone(),
+                _ => None,
+            };
+            let config = Config::default().with_env(variable);
+            let prices = config.prices("any");
+            prices.map(|prices| (prices.input, prices.output))
+        };
+        assert_eq!(prices(None), None);
+        assert_eq!(prices(Some("0")), Some((0, 0)));
+        assert_eq!(prices(Some("0.15 / 0.6")), Some((150_000, 600_000)));
+        for wrong in ["", "cheap", "-1", "1/", "NaN", "inf"] {
+            assert_eq!(prices(Some(wrong)), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_models_with_a_price_are_named_by_provider_and_by_alias() {
+        let config: Config = serde_json::from_value(json!({
+            "providers": { "ollama": { "url": "http://127.0.0.1:9", "models": {
+                "own": { "prices": { "version": "own", "input": 0, "output": 0 } },
+                "other": { "context": 100 },
+            } } },
+            "models": { "fast": "ollama/own", "strong": "ollama/other" },
+        }))
+        .unwrap();
+        assert_eq!(config.priced_names(), ["ollama/own", "fast"]);
+        assert_eq!(config.provider_names()[..2], ["ollama", "openai"]);
     }
 
     #[test]

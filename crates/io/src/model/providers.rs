@@ -75,6 +75,11 @@ const ROWS: [Row; 9] = [
     ("vllm", "http://127.0.0.1:8000/v1", "", Quirks::UNKNOWN),
 ];
 
+/// The names of the built-in providers.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    ROWS.iter().map(|row| row.0)
+}
+
 /// The built-in provider of this name.
 pub(crate) fn built_in(name: &str) -> Option<Provider> {
     ROWS.iter()

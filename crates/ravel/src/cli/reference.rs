@@ -184,6 +184,10 @@ const VARIABLES: &[(&str, &str)] = &[
     ),
     ("RAVEL_MODEL", "The model's name at that endpoint."),
     ("RAVEL_MODEL_KEY", "That endpoint's key."),
+    (
+        "RAVEL_MODEL_PRICE",
+        "That model's price in dollars per million tokens, for budgets in dollars: `0`, or `0.15/0.60`.",
+    ),
     ("RAVEL_SECRET_NAME", "The secret `secrets.name`."),
     (
         "RAVEL_LOG",

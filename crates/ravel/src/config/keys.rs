@@ -102,7 +102,7 @@ pub(crate) const KEYS: &[Key] = &[
     key(
         "providers.*.models.*.prices.input",
         Shape::Integer,
-        "Micro-dollars for a million prompt tokens.",
+        "Micro-dollars for a million prompt tokens: 0 for a model of your own. A budget in dollars needs a price.",
     ),
     key(
         "providers.*.models.*.prices.cached",

@@ -425,6 +425,14 @@ impl Folder {
     }
 }
 
+/// Where an error began: its step, or the flow itself.
+pub(crate) fn origin(error: &Failure) -> String {
+    match error.step.as_deref() {
+        None | Some("") => "the flow".to_owned(),
+        Some(path) => path.to_owned(),
+    }
+}
+
 /// One line for an error.
 pub(crate) fn short(error: &Failure) -> String {
     let code = error.code.as_ref().map(|code| format!(" ({code})"));

@@ -9,7 +9,7 @@ use ravel_core::event::Topic;
 use serde::Serialize;
 
 pub(crate) use away::Away;
-pub(crate) use fold::{Folder, short, why_skipped};
+pub(crate) use fold::{Folder, origin, short, why_skipped};
 pub(crate) use kinds::{body_of, kind_of, place_of, resolve};
 
 use crate::output::Tone;

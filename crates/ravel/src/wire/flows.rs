@@ -6,7 +6,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use ravel_core::graph::Graph;
 use ravel_core::lang::{
-    Bundle, Catalog, Diagnostic, ReadError, Severity, Source, TextLimits, ToolInfo,
+    Bundle, Catalog, Diagnostic, PricedModels, ReadError, Severity, Source, TextLimits, ToolInfo,
 };
 use ravel_core::types::Type;
 
@@ -167,6 +167,14 @@ fn catalog(config: &Config) -> Result<Catalog> {
     Ok(Catalog {
         tools: Some(tools),
         models: names,
+        providers: Some(models.provider_names()),
+        priced: Some(PricedModels {
+            names: models.priced_names().into_iter().collect(),
+            others: models
+                .otherwise
+                .as_deref()
+                .is_some_and(|model| models.prices(model).is_some()),
+        }),
         flows: project_flows(config),
         defaults: defaults
             .as_object()

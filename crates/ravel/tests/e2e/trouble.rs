@@ -20,6 +20,52 @@ fn lab() -> Lab {
 }
 
 #[test]
+fn an_error_of_the_flow_itself_says_so() {
+    let lab = Lab::new();
+    lab.write(
+        "late.yaml",
+        "deadline: 100ms\nsteps:\n  slow: { wait: 1h }\n",
+    );
+    let failed = lab.ravel(&["run", "late.yaml"]).expect(1);
+    let said = "failed in the flow deadline: the deadline of the flow passed";
+    assert!(failed.err.contains(said), "{}", failed.err);
+    let shown = lab.ravel(&["runs", "show", "last"]).expect(0);
+    let said = "error: deadline: the deadline of the flow passed\n  in the flow itself\n";
+    assert!(shown.out.contains(said), "{}", shown.out);
+}
+
+#[test]
+fn a_budget_in_dollars_needs_prices_and_the_environment_can_say_them() {
+    let lab = Lab::new();
+    lab.write(
+        "paid.yaml",
+        "budget: { usd: 0.10 }\nsteps:\n  ask: { model: any, prompt: Hi }\n",
+    );
+    let check = |price: Option<&str>| {
+        let mut command = lab.command(&["check", "paid.yaml"]);
+        command.env("RAVEL_MODEL_URL", "http://127.0.0.1:9/v1");
+        command.env_remove("RAVEL_MODEL_PRICE");
+        if let Some(price) = price {
+            command.env("RAVEL_MODEL_PRICE", price);
+        }
+        let done = command.output().unwrap();
+        (done.status.code(), text_of(&done.stderr))
+    };
+    let (code, said) = check(None);
+    assert_eq!(code, Some(2));
+    let expected = "error[RV0504]: a budget in dollars cannot be kept here: the price of model `any` is not known";
+    assert!(said.starts_with(expected), "{said}");
+    assert_eq!(
+        check(Some("0")),
+        (Some(0), "ok: 1 flow, 1 step\n".to_owned())
+    );
+}
+
+fn text_of(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
 fn a_path_that_is_no_store_is_named_with_what_it_is() {
     let lab = lab();
     std::fs::create_dir(lab.path().join("folder")).unwrap();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::graph::{Body, BodyId, FlowDef, FlowId, Graph, Join, Kind, Place, StepDef, StepId};
 use crate::lang::lower::no_leaf;
+use crate::lang::tree::Map;
 
 /// The name of the scope.
 const SCOPE: &str = "flow";
@@ -19,12 +20,12 @@ pub(super) fn wrap(graph: &mut Graph, marks: &[u64]) {
         }
         let id = FlowId(index as u32);
         if index > 0 {
-            let scope = scope(graph, index, *mark);
-            graph.flows[index].body = scope;
-            graph.flows[index].scope = Some(StepId(graph.steps.len() as u32 - 1));
+            let (body, scope) = scope(graph, index, *mark);
+            graph.flows[index].body = body;
+            graph.flows[index].scope = Some(scope);
         } else if calls(graph, id) {
             // The run's own flow calls itself: those calls get a twin with a scope.
-            let body = scope(graph, index, *mark);
+            let (body, scope) = scope(graph, index, *mark);
             let twin = FlowId(graph.flows.len() as u32);
             let main = &graph.flows[index];
             let callee = FlowDef {
@@ -37,7 +38,7 @@ pub(super) fn wrap(graph: &mut Graph, marks: &[u64]) {
                 body,
                 catch: Vec::new(),
                 finally: None,
-                scope: Some(StepId(graph.steps.len() as u32 - 1)),
+                scope: Some(scope),
                 triggers: None,
             };
             graph.flows.push(callee);
@@ -52,6 +53,14 @@ pub(super) fn wrap(graph: &mut Graph, marks: &[u64]) {
     }
 }
 
+/// What of a flow's keys is the scope's: an edit of the others does not change it.
+pub(super) fn scope_keys(flow: &Map) -> Map {
+    let is_scope_key = |key: &str| ["catch", "finally", "deadline", "output"].contains(&key);
+    let keys = flow.iter().filter(|(key, _)| is_scope_key(key));
+    keys.map(|(key, entry)| (key.clone(), entry.clone()))
+        .collect()
+}
+
 fn has_policies(flow: &FlowDef) -> bool {
     !flow.catch.is_empty() || flow.finally.is_some() || flow.deadline.is_some()
 }
@@ -61,8 +70,8 @@ fn calls(graph: &Graph, flow: FlowId) -> bool {
     graph.steps.iter().any(called)
 }
 
-/// A body with the one scope that holds a flow's steps and policies.
-fn scope(graph: &mut Graph, index: usize, fingerprint: u64) -> BodyId {
+/// A body with the one scope that holds a flow's steps and policies, and that scope.
+fn scope(graph: &mut Graph, index: usize, fingerprint: u64) -> (BodyId, StepId) {
     let id = StepId(graph.steps.len() as u32);
     let flow = &mut graph.flows[index];
     // The run's own flow keeps its policies.
@@ -104,5 +113,5 @@ fn scope(graph: &mut Graph, index: usize, fingerprint: u64) -> BodyId {
         list: false,
         output: None,
     });
-    body
+    (body, id)
 }

@@ -7,6 +7,7 @@ mod edges;
 mod effects;
 mod joins;
 mod names;
+mod priced;
 mod retry;
 mod rules;
 mod shapes;
@@ -49,6 +50,7 @@ pub(crate) fn check(bundle: &Bundle, origin: &Origin) -> Checked {
     effects::check(&mut lower);
     retry::check(&mut lower);
     cut::check(&mut lower);
+    priced::check(&mut lower);
     unused::check(&mut lower);
     let problems = std::mem::take(&mut lower.problems);
     let diagnostics = report(problems, &origin.sources);
@@ -65,7 +67,7 @@ fn finish(lower: Lower<'_>, bundle: &Bundle) -> Option<Graph> {
     let mut flows = Vec::new();
     let mut marks = Vec::new();
     for flow in lower.flows {
-        marks.push(fingerprint(flow.map));
+        marks.push(fingerprint(&called::scope_keys(flow.map)));
         flows.push(FlowDef {
             name: flow.name,
             input: flow.input,

@@ -17,6 +17,9 @@ enum Funds {
     Denied(Failure),
 }
 
+/// The code of a failure for want of a price.
+const PRICE_UNKNOWN: &str = "price_unknown";
+
 impl Turning<'_> {
     pub(super) fn next_attempt(&self, node: Node) -> Attempt {
         let attempts = self
@@ -103,6 +106,9 @@ impl Turning<'_> {
         let mut wait = false;
         let mut budgeted = false;
         for (at, budget) in self.budgets(node) {
+            if let (Some(_), Some(model)) = (budget.microusd, &rendered.unpriced) {
+                return Funds::Denied(self.unpriced(node, at, model));
+            }
             let extra = self.state.node(at).extra.as_deref();
             let (spent, reserved) = extra
                 .map(|extra| (extra.spent, extra.reserved))
@@ -146,9 +152,31 @@ impl Turning<'_> {
         }
     }
 
+    /// A budget of money cannot be kept for a model whose price nobody knows.
+    fn unpriced(&self, node: Node, at: Node, model: &str) -> Failure {
+        let whose = self.whose(at);
+        let message = format!(
+            "the budget of {whose} is in dollars, and the price of model `{model}` was not known when the run started: \
+             give it `prices` under its provider in ravel.toml (`providers.*.models.*.prices`), 0 if it costs nothing"
+        );
+        let mut failure =
+            Failure::new(ErrorClass::BudgetExceeded, message).with_code(PRICE_UNKNOWN);
+        failure.step = Some(self.state.path(node));
+        failure
+    }
+
+    /// The owner of a budget, for messages.
+    fn whose(&self, at: Node) -> String {
+        let path = self.state.path(at);
+        if path.is_empty() {
+            "the flow".to_owned()
+        } else {
+            format!("`{path}`")
+        }
+    }
+
     pub(super) fn over_budget(&self, node: Node, at: Node, message: String) -> Failure {
-        let whose = self.state.path(at);
-        let whose: &str = if whose.is_empty() { "the flow" } else { &whose };
+        let whose = self.whose(at);
         let mut failure = Failure::new(
             ErrorClass::BudgetExceeded,
             format!("the budget of {whose} is used up: {message}"),
@@ -284,7 +312,7 @@ impl Turning<'_> {
             (fate, Err(_), Some(error)) => {
                 let repeatable = flight.effect != Effect::Once || fate == Fate::NotDone;
                 if fate != Fate::NotDone {
-                    self.arm(node, &Val::null());
+                    self.arm(node, None);
                 }
                 self.attempt_failed(node, error, repeatable, stopped);
             }
@@ -328,7 +356,7 @@ impl Turning<'_> {
     }
 
     fn attempt_done(&mut self, node: Node, effect: Effect, stopped: Option<Stop>, value: Val) {
-        self.arm(node, &value);
+        self.arm(node, Some(&value));
         match stopped {
             Some(Stop::Cancelled | Stop::Returned) => match effect {
                 // What was done is done: it counts, and can be compensated.
@@ -440,7 +468,7 @@ impl Turning<'_> {
     }
 
     pub(super) fn uncertain_fails(&mut self, node: Node, failure: &Failure) {
-        self.arm(node, &Val::null());
+        self.arm(node, None);
         let message = format!(
             "it is not known whether the effect took place: {}",
             failure.message
@@ -520,7 +548,7 @@ impl Turning<'_> {
 
     /// An uncertain effect took place.
     pub(super) fn happened(&mut self, node: Node, output: Val) {
-        self.arm(node, &output);
+        self.arm(node, Some(&output));
         if self.is_stopping(node) {
             self.succeed(node, Datum::Value(output));
         } else {
@@ -540,14 +568,15 @@ impl Turning<'_> {
         }
     }
 
-    /// Fixes the arguments of a compensation, once an effect took place or may have.
-    pub(super) fn arm(&mut self, node: Node, output: &Val) {
+    /// Fixes the arguments of a compensation, once an effect took place or may have. `output` is absent when the step
+    /// gave no value.
+    pub(super) fn arm(&mut self, node: Node, output: Option<&Val>) {
         let graph = self.state.graph.clone();
         let Some(compensate) = self.state.written(node).compensate else {
             return;
         };
         let overlay = crate::run::env::Overlay {
-            output: Some(output.clone()),
+            output: output.cloned(),
             ..Default::default()
         };
         let env = Env::of(self.state, node).with(overlay);

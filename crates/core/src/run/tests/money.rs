@@ -141,3 +141,56 @@ steps:
     world.drive();
     assert_eq!(world.run.state().name(), "succeeded", "{}", world.story());
 }
+
+const PAID: &str = "
+ravel: 1
+name: paid
+budget: { usd: 0.45, tokens: 100k }
+steps:
+  call: { model: MODEL, prompt: hi, max_tokens: 100 }
+output: '{{ call.text }}'
+";
+
+#[test]
+fn a_model_without_a_price_is_not_called_under_a_budget_of_money() {
+    let mut world = priced(&PAID.replace("MODEL", "own"));
+    world.drive();
+    let error = world.run.error().cloned().unwrap();
+    assert_eq!(
+        (error.class, error.code.as_deref(), &*error.message),
+        (
+            ErrorClass::BudgetExceeded,
+            Some("price_unknown"),
+            "the budget of the flow is in dollars, and the price of model `own` was not known when the run started: \
+             give it `prices` under its provider in ravel.toml (`providers.*.models.*.prices`), 0 if it costs nothing"
+        )
+    );
+    assert_eq!(world.effects.len(), 0);
+}
+
+#[test]
+fn a_model_of_a_price_of_nothing_is_called_under_a_budget_of_money() {
+    let mut terms = Terms::default();
+    terms.models.insert("own".into(), Price::default());
+    let flow = PAID.replace("MODEL", "own");
+    let mut world = World::with_terms(&flow, json!({}), Box::new(echo), terms);
+    world.drive();
+    assert_eq!(world.output(), json!("words"));
+}
+
+#[test]
+fn a_model_without_a_price_is_called_under_a_budget_of_tokens() {
+    let mut world = priced(&PAID.replace("MODEL", "own").replace("usd: 0.45, ", ""));
+    world.drive();
+    assert_eq!(world.output(), json!("words"));
+}
+
+#[test]
+fn a_fallback_with_a_price_takes_over_from_a_model_without() {
+    let flow = PAID
+        .replace("MODEL", "own")
+        .replace("max_tokens: 100", "max_tokens: 100, fallback: { model: m }");
+    let mut world = priced(&flow);
+    world.drive();
+    assert_eq!(world.output(), json!("words"), "{}", world.story());
+}

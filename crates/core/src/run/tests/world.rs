@@ -101,7 +101,10 @@ impl World {
     }
 
     pub(super) fn with_terms(yaml: &str, input: Value, script: Script, terms: Terms) -> Self {
-        let graph = compile(yaml);
+        Self::of_graph(compile(yaml), input, script, terms)
+    }
+
+    pub(super) fn of_graph(graph: Arc<Graph>, input: Value, script: Script, terms: Terms) -> Self {
         let run = Run::new("r1".into(), graph.clone(), terms);
         let mut world = Self::around(run, graph, Vec::new(), script);
         world

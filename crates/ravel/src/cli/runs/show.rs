@@ -255,7 +255,11 @@ fn print_error(output: &Output, error: &Failure, places: Option<&Graph>) -> Resu
         output.paint.tone(Tone::Bad, "error:"),
         short(error)
     ))?;
-    if let Some(path) = &error.step {
+    let step = error.step.as_ref().filter(|path| !path.is_empty());
+    if step.is_none() {
+        output.line("  in the flow itself")?;
+    }
+    if let Some(path) = step {
         let at = places.and_then(|graph| place_of(graph, path));
         let at = at.map(|place| format!(" ({}:{}:{})", place.file, place.line, place.column));
         output.line(&format!("  in step {path}{}", at.unwrap_or_default()))?;

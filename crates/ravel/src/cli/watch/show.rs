@@ -151,14 +151,10 @@ impl Show {
         }
         if let Some(error) = &summary.error {
             let paint = output.paint_talk;
-            let step = error
-                .step
-                .as_ref()
-                .map(|step| format!(" in {step}"))
-                .unwrap_or_default();
             output.shout(&format!(
-                "{}{step} {}",
+                "{} in {} {}",
                 paint.tone(Tone::Bad, "failed"),
+                crate::view::origin(error),
                 crate::view::short(error)
             ));
             output.shout(&format!(

@@ -92,6 +92,8 @@ pub struct Ref {
     pub path: Vec<PathStep>,
     /// A guard (`is defined`, `default`, `first_of`) takes its absence, here or by a condition around it.
     pub guarded: bool,
+    /// The conditions around it, as written, that hold where it is evaluated.
+    pub under: Vec<String>,
     /// Bytes in the source.
     pub at: Range<usize>,
 }
@@ -178,6 +180,11 @@ impl Expr {
     /// Every reference, in the order of the source; one entry per occurrence.
     pub fn refs(&self) -> &[Ref] {
         &self.unit.refs
+    }
+
+    /// The names that have a value where the expression, a bare one, is true.
+    pub fn known(&self) -> Vec<String> {
+        parse::known(&self.source)
     }
 
     /// The reference, if the expression is one path and nothing else.

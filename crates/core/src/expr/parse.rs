@@ -91,6 +91,16 @@ pub(crate) fn single_tag(source: &str) -> Result<Option<(Node, Unit)>, SyntaxErr
     Ok(Some((node, lowering.unit)))
 }
 
+/// The names that have a value where a bare expression, which was parsed before, is true.
+pub(crate) fn known(source: &str) -> Vec<String> {
+    let Ok((node, unit)) = expression(source) else {
+        return Vec::new();
+    };
+    let mut lowering = Lowering::new(source, Mode::Text);
+    lowering.unit = unit;
+    lowering.known_under(&node)
+}
+
 /// Parses a template.
 pub(crate) fn template(source: &str, mode: Mode) -> Result<(Vec<Stmt>, Unit), SyntaxError> {
     if !has_tags(source) {

@@ -382,7 +382,16 @@ impl Scope for Env<'_> {
         let known = |value: Option<Val>| Lookup::Value(value.unwrap_or_else(Val::null));
         match name {
             "steps" | "secrets" => return Lookup::Members,
-            "output" => return known(self.overlay.output.clone().or_else(|| self.judged())),
+            "output" => {
+                // In a compensation of a step that gave no value there is none, as of a step that did not run.
+                let output = self.overlay.output.clone().or_else(|| self.judged());
+                return output.map_or_else(
+                    || Lookup::Absent {
+                        step: "output".into(),
+                    },
+                    Lookup::Value,
+                );
+            }
             "error" => return known(self.overlay.error.clone().or_else(|| self.handled())),
             "args" => return known(self.overlay.args.clone().or_else(|| self.checked())),
             "carry" => {

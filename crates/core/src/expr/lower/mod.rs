@@ -17,6 +17,14 @@ use super::{PathStep, Ref};
 /// Levels of nesting of one expression. Each level is a stack frame of the evaluator.
 pub(crate) const DEPTH_MAX: usize = 150;
 
+/// What a test that came out one way tells.
+enum Known {
+    /// The name has a value.
+    Name(String),
+    /// The condition holds.
+    Holds(String),
+}
+
 /// Lowers one source.
 pub(crate) struct Lowering<'s> {
     source: &'s str,
@@ -26,8 +34,8 @@ pub(crate) struct Lowering<'s> {
     scopes: Vec<Vec<(String, usize)>>,
     /// How many loops we are in.
     loops: usize,
-    /// Names that are known to have a value here, because a test said so.
-    known: Vec<String>,
+    /// What is known here, because a test said so.
+    known: Vec<Known>,
     depth: usize,
     /// What stands for `{` in the text outside of tags, where the parser must not see one.
     pub(crate) mask: Option<char>,
@@ -206,11 +214,17 @@ impl<'s> Lowering<'s> {
                 self.unit.roots.push(wanted);
                 self.unit.roots.len() - 1
             });
-        let guarded = guarded || self.known.iter().any(|known| known == name);
+        let guarded = guarded || self.has_value(name);
+        let under = self.known.iter().filter_map(|known| match known {
+            Known::Holds(condition) => Some(condition.clone()),
+            Known::Name(_) => None,
+        });
+        let under = under.collect();
         self.unit.refs.push(Ref {
             root: name.to_owned(),
             path: steps,
             guarded,
+            under,
             at: at.range(),
         });
         Ok(Node {
@@ -392,8 +406,26 @@ impl<'s> Lowering<'s> {
         })
     }
 
+    fn has_value(&self, name: &str) -> bool {
+        let is_name = |known: &Known| matches!(known, Known::Name(known) if known == name);
+        self.known.iter().any(is_name)
+    }
+
+    /// The names that have a value where a condition holds.
+    pub(crate) fn known_under(&mut self, condition: &Node) -> Vec<String> {
+        self.learn(condition, true);
+        let known = self.known.drain(..).filter_map(|known| match known {
+            Known::Name(name) => Some(name),
+            Known::Holds(_) => None,
+        });
+        known.collect()
+    }
+
     /// Remembers the names that have a value when `test` came out as `outcome`.
     fn learn(&mut self, test: &Node, outcome: bool) {
+        if outcome && let Some(text) = self.source.get(test.at.range()) {
+            self.known.push(Known::Holds(text.trim().to_owned()));
+        }
         match &test.kind {
             Kind::Defined(of, wanted) if *wanted == outcome => self.knows(of),
             Kind::Not(inner) => self.learn(inner, !outcome),
@@ -443,7 +475,7 @@ impl<'s> Lowering<'s> {
                         (&*reference.root, &*reference.path, constant.as_str())
                         && field == "state"
                     {
-                        self.known.push(step.clone());
+                        self.known.push(Known::Name(step.clone()));
                     }
                 }
                 Kind::Default { input, other, .. } => {
@@ -464,7 +496,7 @@ impl<'s> Lowering<'s> {
         match &node.kind {
             Kind::Path { root, .. } => {
                 let name = self.unit.roots[*root].name.clone();
-                self.known.push(name);
+                self.known.push(Known::Name(name));
             }
             Kind::Walk(of, _) => self.knows(of),
             _ => {}

@@ -48,6 +48,7 @@ impl Typer<'_, '_> {
                             root: name.clone(),
                             path: steps.clone(),
                             guarded: false,
+                            under: Vec::new(),
                             at: shape.at.clone(),
                         };
                         self.walk(place, &reference, ty, 0)

@@ -1,6 +1,7 @@
 //! Steps that may be skipped, and outputs that read them without a guard.
 
 use super::edges::Orders;
+use crate::expr::Expr;
 use crate::graph::{BodyId, Join, Kind, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
@@ -12,6 +13,8 @@ struct Skips<'l, 'b> {
     /// Whether a step may be skipped; known once it was visited.
     skippable: Vec<bool>,
     visited: Vec<bool>,
+    /// Whether a step has a value whenever its `when` holds.
+    by_when: Vec<bool>,
 }
 
 /// Reports outputs of scopes and flows that read what may be skipped.
@@ -25,6 +28,7 @@ pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
         orders,
         skippable: vec![false; count],
         visited: vec![false; count],
+        by_when: vec![false; count],
     };
     for body in bodies {
         skips.body(body);
@@ -32,6 +36,10 @@ pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
     for index in 0..skips.lower.bodies.len() {
         skips.body(BodyId(index as u32));
         skips.output(BodyId(index as u32));
+    }
+    let caught = std::mem::take(&mut skips.lower.catch_reads);
+    for read in caught {
+        skips.read(&read);
     }
 }
 
@@ -56,16 +64,47 @@ impl Skips<'_, '_> {
         for hidden in hidden {
             self.step(hidden);
         }
-        self.skippable[step.0 as usize] = own || self.inside(step);
+        let inside = self.inside(step);
+        self.skippable[step.0 as usize] = own || inside;
+        self.by_when[step.0 as usize] = !inside && self.only_by_when(step);
+    }
+
+    /// Whether a read may find nothing.
+    fn may_miss(&self, read: &ReadOf) -> bool {
+        let target = read.target.0 as usize;
+        if read.guarded || read.meta || !self.skippable[target] {
+            return false;
+        }
+        let when = self
+            .lower
+            .def(read.target)
+            .and_then(|def| def.when.as_ref());
+        let holds = |when: &Expr| read.under.iter().any(|held| held == when.source().trim());
+        !(self.by_when[target] && when.is_some_and(holds))
+    }
+
+    /// Whether nothing but its condition skips a step.
+    fn only_by_when(&self, step: StepId) -> bool {
+        let Some(def) = self.lower.def(step) else {
+            return false;
+        };
+        let Some(when) = &def.when else { return false };
+        let under = [when.source().trim().to_owned()];
+        let known = when.known();
+        let is_there = |read: &ReadOf| {
+            let name = &self.lower.info(read.target).name;
+            let read = ReadOf {
+                under: [&read.under[..], &under[..]].concat(),
+                ..read.clone()
+            };
+            known.contains(name) || !self.may_miss(&read)
+        };
+        def.join == Join::All && self.lower.info(step).reads.iter().all(is_there)
     }
 
     /// By its condition, its join, or what it reads.
     fn itself(&self, step: StepId) -> bool {
-        let by_reads = |reads: &[ReadOf]| {
-            reads
-                .iter()
-                .any(|read| !read.guarded && !read.meta && self.skippable[read.target.0 as usize])
-        };
+        let by_reads = |reads: &[ReadOf]| reads.iter().any(|read| self.may_miss(read));
         let info = self.lower.info(step);
         let Some(def) = self.lower.def(step) else {
             return by_reads(&info.reads);
@@ -118,26 +157,31 @@ impl Skips<'_, '_> {
     fn output(&mut self, body: BodyId) {
         let reads = self.lower.body_info[body.0 as usize].output_reads.clone();
         for read in reads {
-            if read.guarded || read.meta || !self.skippable[read.target.0 as usize] {
-                continue;
-            }
-            let info = self.lower.info(read.target);
-            let name = info.name.clone();
-            let related = match info.span("when") {
-                Some(when) => (when, format!("`{name}` is skipped when this is false")),
-                None => (
-                    info.name_span,
-                    format!("`{name}` is skipped when a step that it reads is"),
-                ),
-            };
-            let message = format!("this reads `{name}`, which may be skipped, without a guard");
-            let read_text = self.lower.origin.sources.slice(read.span);
-            let hint = format!(
-                "write `{read_text} | default(…)`, `first_of({read_text}, …)` or a condition with `is defined`"
-            );
-            let problem =
-                Problem::new(codes::UNGUARDED, read.span, message).related(related.0, related.1);
-            self.lower.problem(problem.hint(hint));
+            self.read(&read);
         }
+    }
+
+    /// Reports a read of an output that may find nothing.
+    fn read(&mut self, read: &ReadOf) {
+        if !self.may_miss(read) {
+            return;
+        }
+        let info = self.lower.info(read.target);
+        let name = info.name.clone();
+        let related = match info.span("when") {
+            Some(when) => (when, format!("`{name}` is skipped when this is false")),
+            None => (
+                info.name_span,
+                format!("`{name}` is skipped when a step that it reads is"),
+            ),
+        };
+        let message = format!("this reads `{name}`, which may be skipped, without a guard");
+        let read_text = self.lower.origin.sources.slice(read.span);
+        let hint = format!(
+            "write `{read_text} | default(…)`, `first_of({read_text}, …)` or a condition with `is defined`"
+        );
+        let problem =
+            Problem::new(codes::UNGUARDED, read.span, message).related(related.0, related.1);
+        self.lower.problem(problem.hint(hint));
     }
 }

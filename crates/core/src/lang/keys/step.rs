@@ -105,7 +105,7 @@ static ANY_KEYS: &[Key] = &[
     key(
         "compensate",
         Takes::Step,
-        "The leaf that undoes this step; `output` is the step's value.",
+        "The leaf that undoes this step; `output` is the step's value. When it failed there is none: unguarded, a person is asked to undo it.",
         "{ tool: crm.revoke, with: { id: 7 } }",
     ),
 ];

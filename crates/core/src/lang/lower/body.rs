@@ -159,7 +159,7 @@ impl<'b> Lower<'b> {
             frame,
             late: true,
             secrets: false,
-            output_of: Some(body),
+            output_of: Some(super::OutputOf::Body(body)),
         };
         if let Some((value, site)) = self.value(cx, node, Want::Any, Places::default()) {
             self.bodies[body.0 as usize].output = Some(value);

@@ -2,7 +2,7 @@
 
 use indexmap::IndexMap;
 
-use super::{Cx, Edge, Lower, Owner, Placed, ReadOf, Unknown};
+use super::{Cx, Edge, Lower, OutputOf, Owner, Placed, ReadOf, Unknown};
 use crate::expr::Ref;
 use crate::graph::{BodyId, DepKind, StepId};
 use crate::lang::codes;
@@ -174,7 +174,14 @@ impl Lower<'_> {
                 position,
                 step,
             }) => {
-                self.read_step(cx, (body, position, step), reference.guarded, false, span);
+                let read = ReadOf {
+                    target: step,
+                    guarded: reference.guarded,
+                    under: reference.under.clone(),
+                    meta: false,
+                    span,
+                };
+                self.read_step(cx, (body, position), read);
             }
             Some(Found::Steps) => self.read_meta(cx, reference, span),
             Some(Found::Secrets) if !cx.secrets => {
@@ -208,7 +215,16 @@ impl Lower<'_> {
                 body,
                 position,
                 step,
-            }) => self.read_step(cx, (body, position, step), true, true, span),
+            }) => {
+                let read = ReadOf {
+                    target: step,
+                    guarded: true,
+                    under: Vec::new(),
+                    meta: true,
+                    span,
+                };
+                self.read_step(cx, (body, position), read);
+            }
             Some(Found::Bind(_) | Found::Input(_) | Found::Run | Found::Steps | Found::Secrets)
             | None => {
                 let hint = self.names_for_hint(cx.frame).and_then(|names| {
@@ -289,32 +305,23 @@ impl Lower<'_> {
     }
 
     /// Notes a read of a step and makes the edge that it needs.
-    fn read_step(
-        &mut self,
-        cx: Cx,
-        (body, position, step): (BodyId, u32, StepId),
-        guarded: bool,
-        meta: bool,
-        span: Span,
-    ) {
+    fn read_step(&mut self, cx: Cx, (body, position): (BodyId, u32), read: ReadOf) {
+        let (step, meta, span) = (read.target, read.meta, read.span);
         if !meta {
             let info = self.info_mut(step);
             info.read_at.get_or_insert(span);
         }
-        let read = ReadOf {
-            target: step,
-            guarded,
-            meta,
-            span,
-        };
         let reader = match cx.owner {
             Owner::Flow(_) => None,
             Owner::Step(reader) => Some(reader),
         };
-        if let Some(output_of) = cx.output_of {
-            self.body_info[output_of.0 as usize]
-                .output_reads
-                .push(read.clone());
+        match cx.output_of {
+            Some(OutputOf::Body(body)) => {
+                let info = &mut self.body_info[body.0 as usize];
+                info.output_reads.push(read.clone());
+            }
+            Some(OutputOf::Catch) => self.catch_reads.push(read.clone()),
+            None => {}
         }
         let Some(reader) = reader else { return };
         let info = self.info_mut(reader);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::body::Host;
 use super::step::Part;
 use super::text::Places;
-use super::{Bind, Cx, FrameId, Lower, Want};
+use super::{Bind, Cx, FrameId, Lower, OutputOf, Want};
 use crate::graph::{Catch, Gate, StepId};
 use crate::lang::diagnostic::Problem;
 use crate::lang::source::Span;
@@ -113,6 +113,10 @@ impl Lower<'_> {
                 None => {
                     match output {
                         Some(node) => {
+                            let cx = Cx {
+                                output_of: Some(OutputOf::Catch),
+                                ..cx
+                            };
                             if let Some((output, _)) =
                                 self.value(cx, node, Want::Any, Places::default())
                             {

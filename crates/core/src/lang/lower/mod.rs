@@ -75,6 +75,8 @@ pub(crate) enum Placed {
 pub(crate) struct ReadOf {
     pub(crate) target: StepId,
     pub(crate) guarded: bool,
+    /// The conditions, as written, under which it is read.
+    pub(crate) under: Vec<String>,
     /// Only its settling matters (`steps.NAME`).
     pub(crate) meta: bool,
     pub(crate) span: Span,
@@ -151,8 +153,16 @@ pub(crate) struct Cx {
     pub(crate) late: bool,
     /// `secrets` may be read here.
     pub(crate) secrets: bool,
-    /// The body whose output this is.
-    pub(crate) output_of: Option<BodyId>,
+    /// What this is the output of, if it is one.
+    pub(crate) output_of: Option<OutputOf>,
+}
+
+/// What an output belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OutputOf {
+    Body(BodyId),
+    /// A handler without steps.
+    Catch,
 }
 
 impl Cx {
@@ -182,6 +192,8 @@ pub(crate) struct Lower<'b> {
     pub(crate) info: Vec<StepInfo>,
     pub(crate) bodies: Vec<Body>,
     pub(crate) body_info: Vec<BodyInfo>,
+    /// Reads by outputs of handlers without steps.
+    pub(crate) catch_reads: Vec<ReadOf>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) sites: Vec<Site>,
     pub(crate) flow_sites: IndexMap<usize, Vec<SiteId>>,
@@ -201,6 +213,7 @@ impl<'b> Lower<'b> {
             info: Vec::new(),
             bodies: Vec::new(),
             body_info: Vec::new(),
+            catch_reads: Vec::new(),
             frames: Vec::new(),
             sites: Vec::new(),
             flow_sites: IndexMap::new(),

@@ -235,7 +235,7 @@ impl Lower<'_> {
             let frame = self.bind(round, vec![("output".to_owned(), Bind::Output(id))]);
             self.condition(
                 Cx {
-                    output_of: body,
+                    output_of: body.map(super::OutputOf::Body),
                     ..cx.late().within(frame)
                 },
                 &entry.node,

@@ -464,6 +464,7 @@ impl Lower<'_> {
                 let read = super::ReadOf {
                     target: step,
                     guarded: true,
+                    under: Vec::new(),
                     meta: false,
                     span,
                 };

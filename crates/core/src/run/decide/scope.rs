@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::Turning;
 use crate::effect::{ErrorClass, Failure};
-use crate::event::{Datum, Event, Node, Settled, Slot as ValueSlot, Stop, Topic};
+use crate::event::{Datum, Event, Node, Settled, Skip, Slot as ValueSlot, Stop, Topic};
 use crate::expr::EvalError;
 use crate::graph::{BodyId, Join, Kind, OnMax, Tolerate};
 use crate::run::env::{Env, Overlay};
@@ -134,7 +134,7 @@ impl Turning<'_> {
         if self.state.node(child).role != Role::Step
             && self.state.node(child).phase == Phase::Pending
         {
-            self.skip(child, crate::event::Skip::ScopeEnded);
+            self.skip(child, Skip::ScopeEnded);
         }
     }
 
@@ -440,7 +440,7 @@ impl Turning<'_> {
                     .as_ref()
                     .and_then(|extra| extra.skip.clone());
                 match skip {
-                    Some(crate::event::Skip::Uses(step)) => Err(Made::Skipped(step)),
+                    Some(Skip::Uses(step)) => Err(Made::Skipped(step)),
                     _ => Err(Made::Skipped(self.state.path(round))),
                 }
             }
@@ -501,7 +501,11 @@ impl Turning<'_> {
                 return self.over_budget(node, node, "its active time is spent".to_owned());
             }
             Stop::Deadline | Stop::Timeout | Stop::Cancelled | Stop::Returned => {
-                Failure::new(ErrorClass::Deadline, "the deadline passed")
+                let message = match node {
+                    0 => "the deadline of the flow passed",
+                    _ => "the deadline passed",
+                };
+                Failure::new(ErrorClass::Deadline, message)
             }
         };
         failure.step = Some(self.state.path(node));
@@ -559,7 +563,14 @@ impl Turning<'_> {
             .extra
             .as_ref()
             .and_then(|extra| extra.error.clone());
-        let why = error.map_or_else(|| "it did not run".into(), |error| error.message);
+        let skip = || self.state.node(leaf).extra.as_ref()?.skip.clone();
+        let why = match (error, skip()) {
+            (Some(error), _) => error.message,
+            (None, Some(Skip::Uses(name))) if &*name == "output" => {
+                "it reads `output`, and the step gave no value".into()
+            }
+            (None, Some(_) | None) => "it did not run".into(),
+        };
         let path = self.state.path(node);
         let ask = format!(
             "The effect of `{path}` could not be compensated: {why}. Was it undone by hand?"

@@ -313,7 +313,7 @@ impl Turning<'_> {
             && self.state.written(node).compensate.is_some()
         {
             let value = self.state.resolve(&datum);
-            self.arm(node, &value);
+            self.arm(node, Some(&value));
         }
         self.succeed(node, datum);
     }

@@ -163,78 +163,6 @@ steps:
     );
 }
 
-const COMPENSATED: &str = "
-ravel: 1
-name: booking
-steps:
-  - flight: { tool: test.book, with: { what: flight }, effect: once, compensate: { tool: test.cancel, with: { id: '{{ output.what }}' } } }
-  - hotel: { tool: test.book, with: { what: hotel }, effect: once, compensate: { tool: test.cancel, with: { id: '{{ output.what }}' } } }
-  - car: { tool: test.book, with: { what: car }, effect: once }
-catch: [{ output: sorry }]
-output: ok
-";
-
-fn no_car(job: &Job) -> Does {
-    if &*job.path == "car" {
-        Does::Fails(Fate::NotDone, ErrorClass::Refused)
-    } else {
-        echo(job)
-    }
-}
-
-#[test]
-fn effects_are_compensated_in_reverse_before_the_catch() {
-    let world = World::settled(COMPENSATED, json!({}), Box::new(no_car));
-    assert_eq!(
-        world.ran(),
-        [
-            "flight",
-            "hotel",
-            "car",
-            "hotel/compensate",
-            "flight/compensate"
-        ]
-    );
-    assert_eq!(world.output(), json!("sorry"));
-    assert_eq!(world.run.uncompensated(), Vec::<std::sync::Arc<str>>::new());
-}
-
-#[test]
-fn a_question_about_a_compensation_leaves_its_settled_step_as_it_is() {
-    let mut world = World::settled(
-        COMPENSATED,
-        json!({}),
-        Box::new(|job| {
-            if &*job.path == "hotel/compensate" {
-                Does::Fails(Fate::NotDone, ErrorClass::Refused)
-            } else {
-                no_car(job)
-            }
-        }),
-    );
-    let asked: Vec<(String, &str)> = world
-        .run
-        .questions()
-        .iter()
-        .map(|question| (question.path.to_string(), world.state_of(&question.path)))
-        .collect();
-    assert_eq!(asked, [("hotel".to_owned(), "succeeded")]);
-    world.crash();
-    world.drive();
-    let question = world.run.questions()[0].id.clone();
-    world
-        .input(Input::Answer {
-            question,
-            value: json!({ "action": "give_up" }).into(),
-            by: None,
-        })
-        .unwrap();
-    world.drive();
-    assert_eq!(world.state_of("hotel"), "succeeded");
-    assert_eq!(world.output(), json!("sorry"));
-    assert_eq!(world.run.uncompensated(), ["hotel".into()]);
-}
-
 #[test]
 fn a_cancel_stops_the_tree_and_starts_nothing_but_compensations() {
     let mut world = World::new(
@@ -567,67 +495,6 @@ output: '{{ j }}'
 }
 
 #[test]
-fn a_caught_failure_leaves_no_charge_standing() {
-    let yaml = "
-ravel: 1
-name: caught
-steps:
-  order:
-    steps:
-      - charge: { tool: test.charge, with: {}, effect: once, compensate: { tool: test.refund, with: {} } }
-      - pack: { tool: test.bad, with: {}, effect: read }
-    output: done
-    catch: [{ output: sorry }]
-output: '{{ order }}'
-";
-    let script = |job: &Job| {
-        if job.path.ends_with("/pack") {
-            Does::Fails(Fate::NotDone, ErrorClass::Refused)
-        } else {
-            echo(job)
-        }
-    };
-    let world = World::settled(yaml, json!({}), Box::new(script));
-    assert_eq!(world.output(), json!("sorry"));
-    assert_eq!(
-        world.ran(),
-        ["order/charge", "order/pack", "order/charge/compensate"]
-    );
-    ends_alike_after_every_cut(yaml);
-}
-
-/// The flow's `once` steps are vouched for as not done when a crash loses them.
-fn ends_alike_after_every_cut(yaml: &str) {
-    let script = |job: &Job| {
-        if job.path.ends_with("/pack") {
-            Does::Fails(Fate::NotDone, ErrorClass::Refused)
-        } else {
-            echo(job)
-        }
-    };
-    for cut in 0..6 {
-        let mut world = World::new(yaml, json!({}), Box::new(script));
-        for _ in 0..cut {
-            world.step();
-        }
-        world.crash();
-        while let Some(question) = world.questions().first().cloned() {
-            world
-                .answer(&question.id, json!({ "not_done": "retry" }))
-                .unwrap();
-        }
-        world.drive();
-        assert_eq!(world.output(), json!("sorry"), "cut after {cut} moves");
-        let charged = world.effect_count("order/charge");
-        assert_eq!(
-            (charged, world.effect_count("order/charge/compensate")),
-            (1, 1),
-            "cut after {cut} moves"
-        );
-    }
-}
-
-#[test]
 fn an_answer_about_a_lost_run_gives_a_value_that_its_readers_can_read() {
     let yaml = "
 ravel: 1
@@ -658,39 +525,6 @@ output: '{{ b.x }}'
         .unwrap();
     world.drive();
     assert_eq!(world.output(), json!("a"));
-}
-
-#[test]
-fn a_cleanup_that_a_crash_lost_runs_again_when_a_person_says_so() {
-    let yaml = "
-ravel: 1
-name: cleanup
-steps:
-  - book: { tool: test.book, with: {}, effect: once, compensate: { tool: test.undo, with: {}, effect: once } }
-  - bad: { fail: { message: broken } }
-finally: { tidy: { tool: test.tidy, with: {}, effect: once } }
-";
-    let mut world = World::new(yaml, json!({}), Box::new(echo));
-    for lost in ["finally/tidy", "book/compensate"] {
-        while !world.open_paths().iter().any(|path| path == lost) {
-            assert!(world.step(), "{lost} starts");
-        }
-        world.crash();
-        let question = world.questions()[0].clone();
-        assert_eq!(&*question.path, lost);
-        world
-            .answer(&question.id, json!({ "not_done": "retry" }))
-            .unwrap();
-    }
-    world.drive();
-    assert_eq!(
-        (
-            world.effect_count("finally/tidy"),
-            world.effect_count("book/compensate")
-        ),
-        (1, 1)
-    );
-    assert_eq!(world.run.uncompensated(), Vec::<std::sync::Arc<str>>::new());
 }
 
 #[test]

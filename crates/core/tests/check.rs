@@ -272,6 +272,19 @@ fn said_with_catalog(text: &str) -> Vec<String> {
 }
 
 #[test]
+fn a_provider_that_nobody_knows_is_told() {
+    let text = "
+steps:
+  a: { model: openia/gpt, prompt: Hi }
+  b: { model: openai/gpt, prompt: Hi }
+";
+    assert_eq!(
+        said_with_catalog(text),
+        ["3:RV0502 there is no provider `openia`"]
+    );
+}
+
+#[test]
 fn a_model_without_a_price_is_told_wherever_a_budget_of_money_covers_it() {
     let text = "
 steps:

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::catalog::{Catalog, ToolInfo};
 use super::check::{Checked, check};
-use super::diagnostic::{Diagnostic, Problem, Severity, nearest};
+use super::diagnostic::{Diagnostic, Problem, Severity, Unshown, nearest_file};
 use super::source::{FileId, ReadError, Source, Sources, Span};
 use super::tree::{self, Node, TextLimits, Value};
 use super::{codes, keys};
@@ -17,7 +17,8 @@ use crate::graph::Graph;
 
 /// Files that one flow may name, sub-flows and their files included.
 pub const BUNDLE_FILES_MAX: usize = 10_000;
-/// Problems of one report; of more, the first ones are told and the others counted.
+/// Problems of one report; of more, the first ones are told and the others counted. Fixed: who mends the first
+/// ones sees the next.
 pub const DIAGNOSTICS_MAX: usize = 200;
 
 /// A flow, its sub-flows, prompt files and schemas, and what of the project it depends on.
@@ -219,24 +220,26 @@ pub(crate) fn report(mut problems: Vec<Problem>, sources: &Sources) -> Vec<Diagn
     problems.dedup_by(|later, first| {
         later.span == first.span && (later.code == first.code || is_text(first))
     });
-    let dropped = shorten(&mut problems);
+    let unshown = shorten(&mut problems);
     let mut report: Vec<Diagnostic> = problems
         .into_iter()
         .map(|problem| Diagnostic::new(problem, sources))
         .collect();
     report.dedup();
-    if let (Some(last), 1..) = (report.last_mut(), dropped) {
+    if let (Some(last), true) = (report.last_mut(), unshown != Unshown::default()) {
+        let count = unshown.errors + unshown.warnings;
         last.message
-            .push_str(&format!("; and {dropped} more, which are not shown"));
+            .push_str(&format!("; and {count} more, which are not shown"));
+        last.unshown = unshown;
     }
     report
 }
 
 /// Keeps the first problems, errors before warnings, in their order. Returns how many were dropped.
-fn shorten(problems: &mut Vec<Problem>) -> usize {
-    let whole = problems.len();
-    if whole <= DIAGNOSTICS_MAX {
-        return 0;
+fn shorten(problems: &mut Vec<Problem>) -> Unshown {
+    let mut unshown = Unshown::default();
+    if problems.len() <= DIAGNOSTICS_MAX {
+        return unshown;
     }
     let is_error = |problem: &Problem| problem.code.severity() == Severity::Error;
     let errors = problems.iter().filter(|problem| is_error(problem)).count();
@@ -250,9 +253,15 @@ fn shorten(problems: &mut Vec<Problem>) -> usize {
         };
         let fits = *room > 0;
         *room = room.saturating_sub(1);
+        let dropped = if is_error(problem) {
+            &mut unshown.errors
+        } else {
+            &mut unshown.warnings
+        };
+        *dropped += usize::from(!fits);
         fits
     });
-    whole - problems.len()
+    unshown
 }
 
 /// Problems of the text itself: what else is wrong at their place follows from them.
@@ -479,7 +488,7 @@ impl<'a> Loader<'a> {
 
 /// The problem of a file that cannot be read.
 pub(crate) fn unreadable(path: &str, error: &ReadError, span: Span) -> Problem {
-    let hint = nearest(path, error.near.iter().map(String::as_str))
+    let hint = nearest_file(path, error.near.iter().map(String::as_str))
         .map(|near| format!("did you mean `{near}`?"));
     Problem::new(
         codes::FILE,

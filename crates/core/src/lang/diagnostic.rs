@@ -70,6 +70,21 @@ impl Problem {
     }
 }
 
+/// Problems that a report leaves out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unshown {
+    /// Errors.
+    pub errors: usize,
+    /// Warnings.
+    pub warnings: usize,
+}
+
+impl Unshown {
+    fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// Something wrong with a flow: what, where, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnostic {
@@ -92,6 +107,9 @@ pub struct Diagnostic {
     /// What to do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
+    /// On the last one of a report: those that are not in it.
+    #[serde(default, skip_serializing_if = "Unshown::is_none")]
+    pub unshown: Unshown,
     /// The lines it quotes, one excerpt a file.
     #[serde(skip)]
     pub excerpts: Vec<Excerpt>,
@@ -142,6 +160,7 @@ impl Diagnostic {
             end_line,
             end_column,
             hint: problem.hint,
+            unshown: Unshown::default(),
             excerpts,
         }
     }
@@ -194,6 +213,19 @@ impl Diagnostic {
         };
         renderer.render(&report)
     }
+}
+
+/// Errors and warnings of reports, those that are not shown included.
+pub fn count<'d>(reports: impl IntoIterator<Item = &'d Diagnostic>) -> (usize, usize) {
+    reports
+        .into_iter()
+        .fold((0, 0), |(errors, warnings), found| {
+            let is_error = usize::from(found.severity == Severity::Error);
+            (
+                errors + is_error + found.unshown.errors,
+                warnings + 1 - is_error + found.unshown.warnings,
+            )
+        })
 }
 
 impl fmt::Display for Diagnostic {
@@ -298,8 +330,8 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     let length = name.chars().count();
     let allowed = match length {
         0..=1 => 0,
-        2..=3 => 1,
-        4..=5 => 2,
+        2..=4 => 1,
+        5 => 2,
         length => length / 3,
     };
     known
@@ -311,6 +343,24 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// The file that was most probably meant: the ends of names are alike without saying anything.
+pub(crate) fn nearest_file<'a>(
+    path: &str,
+    known: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let stem = |path: &'a str| path.rsplit_once('.').map_or(path, |(stem, _)| stem);
+    let file = path.rsplit('/').next().unwrap_or(path);
+    let wanted = file.rsplit_once('.').map_or(file, |(stem, _)| stem);
+    let known: Vec<&str> = known.into_iter().collect();
+    // The same name with another end first.
+    let same = known.iter().find(|file| stem(file) == wanted);
+    let near = || {
+        let near = nearest(wanted, known.iter().map(|file| stem(file)))?;
+        known.iter().find(|file| stem(file) == near)
+    };
+    same.or_else(near).copied()
 }
 
 fn distance(name: &str, candidate: &str) -> usize {

@@ -26,7 +26,7 @@ pub use bundle::Bundle;
 pub use catalog::{Catalog, PricedModels, ToolInfo};
 pub use check::Checked;
 pub(crate) use diagnostic::names;
-pub use diagnostic::{Diagnostic, Excerpt, Severity};
+pub use diagnostic::{Diagnostic, Excerpt, Severity, Unshown, count};
 pub use schema::json_schema;
 pub use source::{FileId, NoFiles, ReadError, Source, SourceFile, Sources, Span};
 pub use tree::{TextLimits, parse_scalar};

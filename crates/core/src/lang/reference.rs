@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use super::codes;
 use super::keys::{self, Kind, Table, Takes};
-use super::lower::RESERVED;
+use super::lower::{BASIC, RESERVED};
 use crate::effect::ErrorClass;
+use crate::types::FORMATS;
 
 /// The language reference in Markdown.
 pub fn language() -> String {
@@ -33,8 +34,168 @@ pub fn language() -> String {
     for table in keys::tables().into_iter().filter(|table| !of_step(table)) {
         section(&mut out, 3, &format!("`{}`", table.name), table, None);
     }
+    out.push_str("## Types\n\n");
+    out.push_str(&types());
+    out.push_str("## Durations, counts and sizes\n\n");
+    out.push_str(UNITS);
     names_section(&mut out);
     out
+}
+
+/// Durations and the like, as they are written.
+const UNITS: &str = "A duration is a number and a unit, `500ms`, `30s`, `5m`, `1h30m`, `2d`, `1w`; a bare number has no meaning, also in \
+    `wait: 5`, and is refused with the unit to write. What a template works out for `wait` may be a number: of seconds. A count is `500`, \
+    `200k` or `1.5M`; a size `512MiB` or `1GB`; a share `5%`.\n\n";
+
+/// How types are written, in Markdown.
+pub fn types() -> String {
+    let basic: Vec<String> = BASIC.iter().map(|name| format!("`{name}`")).collect();
+    let formats: Vec<String> = FORMATS.iter().map(|name| format!("`{name}`")).collect();
+    let mut out = String::from(
+        "A type stands in `input`, `returns`, `form`, `signals`, `types` and in the `schema` of a gate. In these places a map is \
+         fields; a map within fields is a JSON Schema.\n\n| type | written as |\n|---|---|\n",
+    );
+    let _ = writeln!(out, "| basic | {} |", basic.join(", "));
+    for (what, written) in [
+        ("list", "`[string]`, `[Reply]`"),
+        (
+            "record",
+            "`{ reply: string, tags: [string] }`; no other fields may be there",
+        ),
+        (
+            "optional",
+            "`string \\| null`: an absent field is then null",
+        ),
+        (
+            "default",
+            "`{ type: integer, default: 3 }`: the field may be left out",
+        ),
+        ("one of some values", "`{ enum: [billing, tech] }`"),
+        ("one of some types", "`integer \\| string`"),
+        (
+            "named",
+            "`Reply`, an entry of `types:`, which may name itself: `{ types: { Tree: { left: Tree \\| null } } }`",
+        ),
+        (
+            "constrained",
+            "`{ type: integer, minimum: 0, maximum: 9 }`, `{ type: string, minLength: 1, maxLength: 80 }`, `{ type: string, pattern: \"^[A-Z]+$\" }`, `{ type: array, items: string, minItems: 1, uniqueItems: true }`",
+        ),
+        ("text in a format", "`{ type: string, format: date }`"),
+        (
+            "described",
+            "`{ type: string, description: One sentence. }`: models and people are told",
+        ),
+        (
+            "schema of a file",
+            "`{ $ref: reply.json }`, `{ $ref: all.json#/reply }`",
+        ),
+        (
+            "whole JSON Schema",
+            "a map with a key that begins with `$`: `{ $schema: https://json-schema.org/draft/2020-12/schema, type: object }`",
+        ),
+    ] {
+        let _ = writeln!(out, "| {what} | {written} |");
+    }
+    let _ = write!(
+        out,
+        "\nThe formats that are held are {}. Any other is refused (RV0301).\n\n",
+        formats.join(", ")
+    );
+    out
+}
+
+/// What of the language has this name: every key with its entry, every part and every kind but those that [`kind`] tells.
+/// `type` is how types are written.
+pub fn entry(name: &str) -> Option<String> {
+    if matches!(name, "type" | "types") {
+        return Some(types());
+    }
+    let mut out = String::new();
+    let mut parts: Vec<&'static Table> = Vec::new();
+    for table in keys::tables() {
+        let found = table.keys.iter().filter(|key| key.name == name);
+        for key in found {
+            let _ = write!(
+                out,
+                "In {}: {} It takes {}, as in\n\n```yaml\n{}: {}\n```\n\n",
+                place(table),
+                key.doc,
+                takes(key.takes),
+                key.name,
+                key.example
+            );
+            parts.extend(key.takes.tables());
+        }
+        if table.name == name {
+            parts.push(table);
+        }
+    }
+    let mut told: Vec<*const Table> = Vec::new();
+    for part in parts {
+        if !told.contains(&std::ptr::from_ref(part)) {
+            told.push(part);
+            section(&mut out, 4, &format!("Keys of {}", place(part)), part, None);
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+/// The names that [`entry`] tells about, each once.
+pub fn entries() -> Vec<&'static str> {
+    let mut names = vec!["type"];
+    for table in keys::tables() {
+        names.extend(table.keys.iter().map(|key| key.name));
+    }
+    names.sort_unstable();
+    names.dedup();
+    names
+}
+
+/// The keys of every place, for the page of the code of unknown keys.
+pub fn all_keys() -> String {
+    let mut out = String::new();
+    for table in keys::tables() {
+        let keys: Vec<String> = table
+            .keys
+            .iter()
+            .map(|key| format!("`{}`", key.name))
+            .collect();
+        let _ = writeln!(out, "* {}: {}", place(table), keys.join(", "));
+    }
+    out
+}
+
+/// A code's page, with what it promises to list.
+pub fn page(entry: &codes::Entry) -> String {
+    let mut page = entry.page.trim_end().to_owned();
+    page.push('\n');
+    if entry.code == codes::UNKNOWN_KEY {
+        let _ = write!(page, "\n## The keys\n\n{}", all_keys());
+    }
+    page
+}
+
+/// A table in a sentence.
+fn place(table: &Table) -> String {
+    let common = [
+        (&keys::ANY, "any step"),
+        (&keys::LEAF, "leaves"),
+        (&keys::SCOPE, "scopes"),
+    ];
+    if let Some((_, name)) = common.iter().find(|(known, _)| std::ptr::eq(*known, table)) {
+        return (*name).to_owned();
+    }
+    if table.name.contains(' ') {
+        return table.name.to_owned();
+    }
+    let is_kind = keys::KINDS
+        .iter()
+        .any(|kind| std::ptr::eq(kind.table, table));
+    if is_kind {
+        format!("a `{}` step", table.name)
+    } else {
+        format!("the map of `{}`", table.name)
+    }
 }
 
 /// One kind of step in Markdown, for `ravel explain KIND`.
@@ -72,8 +233,7 @@ pub fn errors() -> String {
         let _ = writeln!(out, "| [{0}](#{0}) | {1} |", entry.code, entry.title);
     }
     for entry in codes::TABLE {
-        let page = entry
-            .page
+        let page = page(entry)
             .replacen("# ", "## ", 1)
             .replace("\n## ", "\n### ");
         let page = page.replacen("### ", "## ", usize::from(page.starts_with("### ")));

@@ -56,7 +56,7 @@ impl Type {
         let compiled = self
             .0
             .validator
-            .get_or_init(|| jsonschema::validator_for(self.schema()).ok());
+            .get_or_init(|| super::validator(self.schema()).ok());
         let Some(validator) = compiled else {
             return Ok(());
         };

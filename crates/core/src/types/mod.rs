@@ -40,12 +40,34 @@ struct Inner {
 /// this it is `any`.
 pub const TYPE_SIZE_MAX: usize = 1_000;
 
+/// Formats of text that are held. Others are refused where a flow writes them, and mean nothing in the schemas of tools.
+pub const FORMATS: &[&str] = &[
+    "date",
+    "date-time",
+    "time",
+    "duration",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "uri",
+    "uri-reference",
+    "uuid",
+    "regex",
+];
+
+/// What holds values to a schema, formats included.
+fn validator(schema: &Value) -> Result<jsonschema::Validator, String> {
+    let options = jsonschema::options().should_validate_formats(true);
+    options.build(schema).map_err(|error| error.to_string())
+}
+
 impl Type {
     /// The type of a schema. Fails with a sentence when it is no valid JSON Schema.
     pub fn from_schema(schema: Value) -> Result<Self, String> {
         let ty = Self::known(schema);
         if ty.0.more {
-            jsonschema::validator_for(ty.schema()).map_err(|error| error.to_string())?;
+            validator(ty.schema())?;
         }
         Ok(ty)
     }

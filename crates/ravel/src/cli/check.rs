@@ -1,7 +1,7 @@
 //! `ravel check`: every problem of a flow, with its place and what to do.
 
 use clap::Args;
-use ravel_core::lang::{Diagnostic, Severity};
+use ravel_core::lang::{self, Diagnostic};
 use serde_json::json;
 
 use super::{Context, Json};
@@ -37,24 +37,12 @@ impl Check {
             match wire::load(file, &config)? {
                 Ok(loaded) => {
                     steps += loaded.graph.steps.len();
-                    found.extend(loaded.warnings);
+                    add(&mut found, loaded.warnings);
                 }
-                Err(problems) => found.extend(problems),
+                Err(problems) => add(&mut found, problems),
             }
         }
-        // A flow that several of the files call is checked with each of them.
-        let mut told = Vec::with_capacity(found.len());
-        for problem in found {
-            if !told.contains(&problem) {
-                told.push(problem);
-            }
-        }
-        let found = told;
-        let errors = found
-            .iter()
-            .filter(|problem| problem.severity == Severity::Error)
-            .count();
-        let warnings = found.len() - errors;
+        let (errors, warnings) = lang::count(&found);
         let fine = errors == 0 && !(self.deny_warnings && warnings > 0);
         if self.json.json {
             context.output.json(
@@ -99,6 +87,15 @@ impl Check {
                 "{hint} `ravel explain {}` says what, why and how to fix",
                 first.code
             ));
+        }
+    }
+}
+
+/// Adds what was not found before: flows that several files call are checked with each.
+fn add(found: &mut Vec<Diagnostic>, more: Vec<Diagnostic>) {
+    for problem in more {
+        if !found.contains(&problem) {
+            found.push(problem);
         }
     }
 }

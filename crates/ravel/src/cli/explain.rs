@@ -1,4 +1,4 @@
-//! `ravel explain`: a diagnostic's code, a step kind, an error class, a state.
+//! `ravel explain`: a diagnostic's code, a step kind, a key of the language, an error class.
 
 use clap::Args;
 use ravel_core::effect::ErrorClass;
@@ -9,10 +9,10 @@ use crate::error::{Error, Result, nearest};
 use crate::exit::Exit;
 use serde_json::json;
 
-/// Explains a code of `check`, a step kind or an error class
+/// Explains a code of `check`, a step kind, a key of the language or an error class
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  ravel explain RV0102\n  ravel explain for_each\n  ravel explain rate_limited\n  ravel explain --list"
+    after_help = "Examples:\n  ravel explain RV0102\n  ravel explain for_each\n  ravel explain retry\n  ravel explain type\n  ravel explain rate_limited\n  ravel explain --list"
 )]
 pub(super) struct Explain {
     /// RV0102, model, timeout, …
@@ -86,7 +86,7 @@ fn topics() -> Vec<Topic> {
     let codes = codes::TABLE.iter().map(|entry| Topic {
         name: entry.code.to_string(),
         title: entry.title.to_owned(),
-        page: entry.page.to_owned(),
+        page: reference::page(entry),
     });
     let classes = ErrorClass::ALL.into_iter().map(|class| Topic {
         name: class.name().to_owned(),
@@ -101,7 +101,18 @@ fn topics() -> Vec<Topic> {
             page,
         })
     });
-    codes.chain(kinds).chain(classes).collect()
+    let mut topics: Vec<Topic> = codes.chain(kinds).chain(classes).collect();
+    for name in reference::entries() {
+        let told = topics.iter().any(|topic| topic.name == name);
+        if let (false, Some(page)) = (told, reference::entry(name)) {
+            topics.push(Topic {
+                name: name.to_owned(),
+                title: "a key of the language".to_owned(),
+                page,
+            });
+        }
+    }
+    topics
 }
 
 fn class_page(class: ErrorClass) -> String {

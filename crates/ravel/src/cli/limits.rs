@@ -209,6 +209,12 @@ const FIXED: &[(&str, u64, &str, &str)] = &[
         "Files that one flow may name.",
     ),
     (
+        "diagnostics_max",
+        language::DIAGNOSTICS_MAX as u64,
+        "problems",
+        "What one report of the checker tells; the others are counted.",
+    ),
+    (
         "type_schema_bytes_max",
         language::TYPE_SCHEMA_BYTES_MAX as u64,
         "bytes",

@@ -99,10 +99,7 @@ impl Loaded {
                     .iter()
                     .map(|problem| problem.render(color))
                     .collect();
-                let errors = problems
-                    .iter()
-                    .filter(|problem| problem.severity == Severity::Error)
-                    .count();
+                let (errors, _) = ravel_core::lang::count(&problems);
                 let mut error = Error::usage(format!(
                     "{path} has {}",
                     crate::config::counted(errors, "error")

@@ -89,3 +89,53 @@ fn usage_errors_have_their_code() {
     lab.ravel(&["run"]).expect(2);
     lab.ravel(&["runs", "show", "x"]).expect(6);
 }
+
+#[test]
+fn every_key_of_the_language_is_explained_and_types_are() {
+    let lab = Lab::new();
+    let explained = |topic: &str| lab.ravel(&["explain", topic]).expect(0).out;
+    for name in ravel_core::lang::reference::entries() {
+        assert!(!explained(name).is_empty(), "{name}");
+    }
+    let retry = explained("retry");
+    assert!(retry.contains("#### Keys of the map of `retry`"), "{retry}");
+    assert!(retry.contains("| `attempts` |"), "{retry}");
+    let types = explained("type");
+    assert!(types.contains("`string`, `integer`"), "{types}");
+    assert!(types.contains("`date-time`"), "{types}");
+    let keys = explained("RV0101");
+    assert!(keys.contains("* the map of `retry`: `attempts`"), "{keys}");
+}
+
+#[test]
+fn problems_that_are_not_shown_are_counted_and_those_of_two_files_told_once() {
+    let lab = Lab::new();
+    let steps: String = (0..300)
+        .map(|step| format!("  s{step}: {{ set: \"{{{{ nope }}}}\" }}\n"))
+        .collect();
+    lab.write("many.yaml", &format!("steps:\n{steps}"));
+    let many = lab.ravel(&["check", "many.yaml"]).expect(2);
+    assert!(
+        many.err.contains("1 flow: 300 errors, 0 warnings"),
+        "{}",
+        many.err
+    );
+    let json = lab
+        .ravel(&["check", "many.yaml", "--json"])
+        .expect(2)
+        .json();
+    assert_eq!(json["errors"], 300);
+    let calls = "flows: { sub: sub.yaml }\nsteps: { a: { flow: sub } }\n";
+    lab.write("one.yaml", calls);
+    lab.write("two.yaml", calls);
+    lab.write(
+        "sub.yaml",
+        "types: { Unused: { a: string } }\nsteps: { a: { set: 1 } }\n",
+    );
+    let both = lab.ravel(&["check", "one.yaml", "two.yaml"]).expect(0);
+    assert!(
+        both.err.contains("2 flows: 0 errors, 1 warning"),
+        "{}",
+        both.err
+    );
+}

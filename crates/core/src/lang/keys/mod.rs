@@ -130,6 +130,50 @@ pub(crate) const fn key(
     }
 }
 
+impl Takes {
+    /// The tables of the maps that may stand here.
+    pub(crate) fn tables(self) -> Vec<&'static Table> {
+        match self {
+            Self::Map(table) | Self::Maps(table) => vec![table],
+            Self::Either(choices) => choices.iter().flat_map(|choice| choice.tables()).collect(),
+            Self::Text
+            | Self::Plain
+            | Self::Condition
+            | Self::Expression
+            | Self::Value
+            | Self::Scalar
+            | Self::List
+            | Self::Values
+            | Self::Name
+            | Self::Names
+            | Self::Texts
+            | Self::PlainMap
+            | Self::Integer { .. }
+            | Self::Number { .. }
+            | Self::Boolean
+            | Self::Duration
+            | Self::DurationRange
+            | Self::Count
+            | Self::Bytes
+            | Self::Tolerance
+            | Self::Choice(_)
+            | Self::Errors
+            | Self::ExitCodes
+            | Self::Type
+            | Self::Fields
+            | Self::Types
+            | Self::Steps
+            | Self::StepMap
+            | Self::Step
+            | Self::Overlays
+            | Self::Cases
+            | Self::Flows
+            | Self::Defaults
+            | Self::Any => Vec::new(),
+        }
+    }
+}
+
 impl Table {
     /// The key with this name.
     pub(crate) fn get(&self, name: &str) -> Option<&'static Key> {
@@ -139,53 +183,15 @@ impl Table {
 
 /// Every table, with those that are only reached through keys.
 pub(crate) fn tables() -> Vec<&'static Table> {
-    fn below(takes: Takes, out: &mut Vec<&'static Table>) {
-        match takes {
-            Takes::Map(table) | Takes::Maps(table) => add(table, out),
-            Takes::Either(choices) => choices.iter().for_each(|choice| below(*choice, out)),
-            Takes::Text
-            | Takes::Plain
-            | Takes::Condition
-            | Takes::Expression
-            | Takes::Value
-            | Takes::Scalar
-            | Takes::List
-            | Takes::Values
-            | Takes::Name
-            | Takes::Names
-            | Takes::Texts
-            | Takes::PlainMap
-            | Takes::Integer { .. }
-            | Takes::Number { .. }
-            | Takes::Boolean
-            | Takes::Duration
-            | Takes::DurationRange
-            | Takes::Count
-            | Takes::Bytes
-            | Takes::Tolerance
-            | Takes::Choice(_)
-            | Takes::Errors
-            | Takes::ExitCodes
-            | Takes::Type
-            | Takes::Fields
-            | Takes::Types
-            | Takes::Steps
-            | Takes::StepMap
-            | Takes::Step
-            | Takes::Overlays
-            | Takes::Cases
-            | Takes::Flows
-            | Takes::Defaults
-            | Takes::Any => {}
-        }
-    }
     fn add(table: &'static Table, out: &mut Vec<&'static Table>) {
         if out.iter().any(|known| std::ptr::eq(*known, table)) {
             return;
         }
         out.push(table);
         for key in table.keys {
-            below(key.takes, out);
+            for below in key.takes.tables() {
+                add(below, out);
+            }
         }
     }
     let mut out = Vec::new();

@@ -442,9 +442,12 @@ impl<'b> Lower<'b> {
                 .flat_map(|catalog| catalog.flows.keys().cloned()),
         );
         let near = crate::lang::diagnostic::nearest(name, known.iter().map(String::as_str));
-        let hint = match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => format!("add it to the file: `flows: {{ {name}: {name}.yaml }}`"),
+        let hint = match (path_of_flow(name), near) {
+            (Some(stem), _) => format!(
+                "a flow of another file is called by a name: `flows: {{ {stem}: {name} }}` at the top of this file, and here `flow: {stem}`"
+            ),
+            (None, Some(near)) => format!("did you mean `{near}`?"),
+            (None, None) => format!("add it to the file: `flows: {{ {name}: {name}.yaml }}`"),
         };
         self.problem(
             Problem::new(
@@ -554,4 +557,25 @@ fn made(json: &serde_json::Value, span: Span) -> Map {
             )
         })
         .collect()
+}
+
+/// The name that a flow could have which is called by its path.
+fn path_of_flow(name: &str) -> Option<String> {
+    let file = name.rsplit('/').next().unwrap_or(name);
+    let stem = [".yaml", ".yml", ".json"]
+        .iter()
+        .find_map(|end| file.strip_suffix(end));
+    let stem = match stem {
+        Some(stem) => stem,
+        None if name.contains('/') => file,
+        None => return None,
+    };
+    let plain = |sign: char| {
+        if sign.is_ascii_alphanumeric() {
+            sign.to_ascii_lowercase()
+        } else {
+            '_'
+        }
+    };
+    Some(stem.chars().map(plain).collect())
 }

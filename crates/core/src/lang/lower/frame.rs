@@ -250,6 +250,9 @@ impl Lower<'_> {
         };
         let mut of_place = true;
         let hint = match name.as_str() {
+            "item" if self.item_in_sight(cx.frame).is_some() => self
+                .item_in_sight(cx.frame)
+                .map(|item| format!("the item is called `{item}` here, as `as` says")),
             "last" => Some("`last` is there in steps with `repair` and in fallbacks".to_owned()),
             "output" => Some("`output` is there in gates, `until` and `compensate`".to_owned()),
             "error" => Some("`error` is there in handlers under `catch`".to_owned()),
@@ -282,6 +285,22 @@ impl Lower<'_> {
             )
             .maybe_hint(hint),
         );
+    }
+
+    /// The name of the item of the innermost `for_each` around.
+    fn item_in_sight(&self, frame: FrameId) -> Option<String> {
+        let mut at = Some(frame);
+        while let Some(id) = at {
+            let frame = self.frame(id);
+            if let FrameKind::Binds(binds) = &frame.kind {
+                let item = binds.iter().find(|(_, bind)| matches!(bind, Bind::Item(_)));
+                if let Some((name, _)) = item {
+                    return Some(name.clone());
+                }
+            }
+            at = frame.parent;
+        }
+        None
     }
 
     /// A step of that name exists, but inside a scope.

@@ -8,7 +8,7 @@ use crate::effect::ErrorClass;
 use crate::expr::{Mode, Template, ValueTemplate};
 use crate::graph::{self, Escalate, Fail, Human, OnDeadline, StepId, Tool, Wait};
 use crate::lang::codes;
-use crate::lang::diagnostic::{Problem, names, nearest};
+use crate::lang::diagnostic::{Problem, names, nearest, quoted};
 use crate::lang::keys::{self, Kind};
 use crate::lang::limits::MAX_TOKENS_DEFAULT;
 use crate::lang::tree::{Map, Node, Value};
@@ -170,7 +170,33 @@ impl Lower<'_> {
                 .hint(hint),
             );
         }
+        self.known_provider(&target, node);
         Some(target.into())
+    }
+
+    /// The provider of `provider/model`. With an endpoint of the environment every other name is its model.
+    fn known_provider(&mut self, target: &str, node: &Node) {
+        let Some(catalog) = &self.origin.catalog else {
+            return;
+        };
+        let (Some(models), Some(providers)) = (&catalog.models, &catalog.providers) else {
+            return;
+        };
+        let Some((provider, model)) = target.split_once('/') else {
+            return;
+        };
+        if models.iter().any(|alias| alias == target) || providers.iter().any(|p| p == provider) {
+            return;
+        }
+        let hint = match nearest(provider, providers.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean `{near}/{model}`?"),
+            None => format!(
+                "the providers are {}; another one is a table `[providers.{provider}]` in ravel.toml",
+                names(providers.iter().map(String::as_str))
+            ),
+        };
+        let message = format!("there is no provider `{provider}`");
+        self.problem(Problem::new(codes::UNKNOWN_MODEL, node.span, message).hint(hint));
     }
 
     fn tool(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
@@ -287,6 +313,15 @@ impl Lower<'_> {
 
     fn human(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
         let entry = map.get("human")?;
+        if let Some(ask) = entry.node.text() {
+            let message = "`human` takes a map, and this is text";
+            let hint = format!(
+                "write `human: {{ ask: {}, form: {{ ok: boolean }} }}`",
+                quoted(ask)
+            );
+            self.problem(Problem::new(codes::WRONG_SHAPE, entry.node.span, message).hint(hint));
+            return None;
+        }
         let map = self.table_map(&entry.node, &keys::HUMAN)?;
         let form = match map.get("form") {
             Some(entry) => self.read_type(cx.flow, &entry.node)?,
@@ -367,9 +402,12 @@ impl Lower<'_> {
 
     /// A duration, checked where it is written out.
     fn wait_for(&mut self, cx: Cx, node: &Node) -> Option<graph::Kind> {
-        if let Some(text) = node.text()
-            && !text.contains("{{")
-        {
+        let is_written_out = match &node.value {
+            Value::Text(text) => !text.contains("{{"),
+            Value::Number(_) => true,
+            Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) => false,
+        };
+        if is_written_out {
             self.duration(node, "wait")?;
         }
         let (value, _) = self.value(cx, node, time_or_number(), Places::default())?;

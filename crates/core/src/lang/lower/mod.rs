@@ -8,6 +8,7 @@ mod body;
 mod fallback;
 mod fingerprint;
 mod flow;
+mod foreign;
 mod frame;
 mod hidden;
 mod inner;
@@ -31,7 +32,7 @@ pub(crate) use frame::{Bind, Found, Frame, FrameId, FrameKind, RESERVED};
 pub(crate) use inner::inner_problem;
 pub(crate) use step::no_leaf;
 pub(crate) use text::{Site, SiteId, Want, at_pointer};
-pub(crate) use types::NamedTypes;
+pub(crate) use types::{BASIC, NamedTypes};
 
 use super::bundle::{Bundle, Origin};
 use super::diagnostic::Problem;

@@ -1,6 +1,7 @@
 //! Reading plain values off nodes, with the problems of what is not one.
 
 use super::Lower;
+use super::foreign::foreign_key;
 use crate::effect::{ErrorClass, Millis};
 use crate::lang::diagnostic::{Problem, names, nearest, quoted};
 use crate::lang::keys::{self, Table};
@@ -347,29 +348,6 @@ impl Lower<'_> {
         self.problem(Problem::new(codes::BAD_NAME, span, message).maybe_hint(hint));
         false
     }
-}
-
-/// Keys of other languages and what they are called here.
-const FOREIGN_KEYS: &[(&str, &[&str])] = &[
-    ("else", &["default", "otherwise"]),
-    ("after", &["needs", "depends_on", "dependsOn"]),
-    ("when", &["if", "condition"]),
-    (
-        "cwd",
-        &["workdir", "working_directory", "working-directory", "dir"],
-    ),
-    ("env", &["environment"]),
-    ("with", &["args", "arguments", "params", "parameters"]),
-    ("input", &["inputs"]),
-    ("output", &["outputs"]),
-    ("retry", &["retries"]),
-    ("catch", &["on_error", "rescue", "except"]),
-    ("finally", &["ensure", "always"]),
-];
-
-fn foreign_key(key: &str) -> Option<&'static str> {
-    let found = FOREIGN_KEYS.iter().find(|(_, words)| words.contains(&key));
-    found.map(|(meant, _)| *meant)
 }
 
 /// The place of a table in a sentence: `a flow`, `` `retry` ``.

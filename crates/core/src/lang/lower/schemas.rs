@@ -8,7 +8,7 @@ use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, nearest};
 use crate::lang::source::Span;
 use crate::lang::tree::{Map, Node, Value};
-use crate::types::Type;
+use crate::types::{FORMATS, Type};
 
 /// The types of JSON Schema.
 const JSON_TYPES: &[&str] = &[
@@ -181,12 +181,32 @@ impl Lower<'_> {
             ),
             _ => (true, ""),
         };
+        if good && word == "format" {
+            return self.known_format(node.text().unwrap_or_default(), node.span);
+        }
         if good {
             return Some(());
         }
         let message = format!("`{word}` takes {wanted}, and this is {}", node.what());
         let hint = (word == "required").then(|| FOREIGN_WORDS[0].1.to_owned());
         self.problem(Problem::new(codes::BAD_TYPE, node.span, message).maybe_hint(hint));
+        None
+    }
+
+    /// A format that nobody holds would be a promise without effect.
+    fn known_format(&mut self, format: &str, span: Span) -> Option<()> {
+        if FORMATS.contains(&format) {
+            return Some(());
+        }
+        let hint = match nearest(format, FORMATS.iter().copied()) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!(
+                "the formats are {}; anything else is said by `pattern`",
+                FORMATS.join(", ")
+            ),
+        };
+        let message = format!("there is no format `{format}`");
+        self.problem(Problem::new(codes::BAD_TYPE, span, message).hint(hint));
         None
     }
 
@@ -299,6 +319,11 @@ impl Lower<'_> {
 
     /// A schema that is taken as it stands has to be a valid one.
     fn valid_schema(&mut self, schema: Json, span: Span) -> Option<Json> {
+        let mut formats = Vec::new();
+        formats_in(&schema, &mut formats);
+        for format in formats {
+            self.known_format(&format, span)?;
+        }
         if let Err(why) = Type::from_schema(crate::types::lift_defs(schema.clone())) {
             self.problem(Problem::new(
                 codes::BAD_TYPE,
@@ -352,6 +377,28 @@ impl Lower<'_> {
             }
         }
         self.valid_schema(schema, entry.node.span)
+    }
+}
+
+/// The formats that a schema asks for. What stands in examples and the like is data.
+fn formats_in(schema: &Json, found: &mut Vec<String>) {
+    let Json::Object(map) = schema else {
+        return;
+    };
+    for (word, value) in map {
+        match (word.as_str(), value) {
+            ("format", Json::String(format)) => found.push(format.clone()),
+            (word, Json::Object(schemas)) if MAP_WORDS.contains(&word) => {
+                schemas
+                    .values()
+                    .for_each(|schema| formats_in(schema, found));
+            }
+            (word, Json::Array(schemas)) if LIST_WORDS.contains(&word) => {
+                schemas.iter().for_each(|schema| formats_in(schema, found));
+            }
+            (word, schema) if SCHEMA_WORDS.contains(&word) => formats_in(schema, found),
+            (_, _) => {}
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A step: its kind found, defaults merged, the keys of any step read.
 
 use super::body::named_step;
+use super::foreign::{foreign_kind, known_anywhere};
 use super::{Bind, Cx, Edge, Lower, Owner, Placed};
 use crate::graph::{DepKind, Join, Leaf, Place, StepDef, StepId};
 use crate::lang::codes;
@@ -111,6 +112,13 @@ impl Lower<'_> {
         {
             found.retain(|kind| kind.name != "steps");
         }
+        // A loop under a name of another tool is no group, either.
+        if map
+            .keys()
+            .any(|key| foreign_kind(key).is_some_and(|_| known_anywhere(key).is_none()))
+        {
+            found.retain(|kind| kind.name != "steps");
+        }
         match found.as_slice() {
             [kind] => Some(kind),
             [] => {
@@ -139,12 +147,19 @@ impl Lower<'_> {
                 .filter(|kind| kind.available)
                 .map(|kind| kind.name)
         };
+        let foreign = map.iter().find_map(|(key, entry)| {
+            let meant = foreign_kind(key).filter(|_| known_anywhere(key).is_none())?;
+            Some((meant, entry.key))
+        });
+        if let Some((meant, key)) = foreign {
+            let message = format!("step `{name}` has no kind");
+            self.problem(Problem::new(codes::KIND, key, message).hint(meant));
+            return;
+        }
         let close = map.iter().find_map(|(key, entry)| {
-            let known = keys::ANY.get(key).is_some()
-                || keys::LEAF.get(key).is_some()
-                || keys::SCOPE.get(key).is_some()
-                || keys::KINDS.iter().any(|kind| kind.table.get(key).is_some());
-            (!known).then(|| nearest(key, kinds()).map(|near| (near, entry.key)))?
+            known_anywhere(key)
+                .is_none()
+                .then(|| nearest(key, kinds()).map(|near| (near, entry.key)))?
         });
         let by_key = keys::KINDS
             .iter()

@@ -119,8 +119,49 @@ fn syntax(file: FileId, text: &str, at: usize, info: &str) -> Problem {
                 quoted(value.trim_end())
             ))
         }
-        Some(_) | None => problem,
+        Some(_) | None => problem.maybe_hint(indentation(text, at)),
     }
+}
+
+/// Lines before an error in which the misindented one is looked for: parsers notice it late.
+const INDENT_LINES_MAX: usize = 3;
+
+/// The line at or shortly before a place that is indented like none that it could stand beside.
+fn indentation(text: &str, at: usize) -> Option<String> {
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let is_code = |line: &str| !line.trim().is_empty() && !line.trim_start().starts_with('#');
+    let last = text[..at].matches('\n').count();
+    let lines: Vec<&str> = text.lines().take(last + 1).collect();
+    let first = last.saturating_sub(INDENT_LINES_MAX);
+    (first..lines.len()).rev().find_map(|number| {
+        let line = lines.get(number).filter(|line| is_code(line))?;
+        let own = indent(line);
+        // From the line above outwards: the levels that are open here.
+        let mut open: Vec<usize> = Vec::new();
+        let above = lines[..number].iter().rev().filter(|line| is_code(line));
+        for level in above.map(|line| indent(line)) {
+            if open.last().is_none_or(|inner| level < *inner) {
+                open.push(level);
+            }
+        }
+        let inner = open.first()?;
+        let is_below = |level: &usize| {
+            lines[..number]
+                .iter()
+                .rev()
+                .find(|line| is_code(line) && indent(line) == *level)
+                .is_some_and(|line| line.trim_end().ends_with(':'))
+        };
+        if open.contains(&own) || (own > *inner && is_below(inner)) {
+            return None;
+        }
+        let levels: Vec<String> = open.iter().rev().map(usize::to_string).collect();
+        Some(format!(
+            "line {} is indented by {own}; it could stand beside lines indented by {}",
+            number + 1,
+            levels.join(", ")
+        ))
+    })
 }
 
 /// The last ` #` that hides a closing bracket from an open one on its line.

@@ -307,8 +307,9 @@ impl State {
             armed.inherited = true;
         }
         self.skip_downtime();
-        // Attempts that the last turn of the prefix started are this run's, from now on.
+        // Attempts that the last turn of the prefix started are this run's, from now on; some are being stopped already.
         let now = self.now;
+        let grace = self.terms.limits.stop_grace_ms;
         for node in self.flights.clone() {
             let timeout = self.graph.step(self.node(node).step).leaf.timeout;
             let Some(flight) = self
@@ -321,9 +322,19 @@ impl State {
             };
             let before = flight.until;
             (flight.started, flight.until) = (now, now.saturating_add(timeout));
-            let until = flight.until;
-            self.timers.remove(&(before, node, Timer::Timeout));
-            self.timers.insert((until, node, Timer::Timeout));
+            let (old, new) = match &mut flight.stopping {
+                Some((_, since)) => {
+                    let before = std::mem::replace(since, now);
+                    let end = |since: u64| (since.saturating_add(grace), node, Timer::Grace);
+                    (end(before), end(now))
+                }
+                None => (
+                    (before, node, Timer::Timeout),
+                    (flight.until, node, Timer::Timeout),
+                ),
+            };
+            self.timers.remove(&old);
+            self.timers.insert(new);
             self.node_mut(node).began = now;
         }
         // A question of the new run is another question: it has an id of its own.

@@ -166,6 +166,9 @@ impl State {
 
     /// Active time of budgets: the time in which an attempt is under way.
     pub(in crate::run) fn count_active(&mut self, node: Node, starts: bool) {
+        if !self.is_metered(node) {
+            return;
+        }
         let mut at = node;
         while at != NOBODY {
             if self
@@ -187,6 +190,11 @@ impl State {
             }
             at = self.node(at).parent;
         }
+    }
+
+    /// Whether the time of an attempt counts. A compensation runs whatever is left, also for a scope that is over.
+    pub(in crate::run) fn is_metered(&self, node: Node) -> bool {
+        self.node(node).slot != Slot::Compensation
     }
 
     pub(in crate::run) fn begin_span(&mut self, node: Node, now: Millis) {

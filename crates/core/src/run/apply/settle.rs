@@ -109,10 +109,9 @@ impl State {
         };
         let timers = [
             (extra.retry_at.take(), Timer::Retry),
-            (extra.wait_until, Timer::Wait),
             (extra.deadline, Timer::Deadline),
         ];
-        let (question, signal) = (extra.question.take(), extra.wait_signal.clone());
+        let question = extra.question.take();
         // Whoever takes the items reads them from the value now.
         extra.streamed.clear();
         for (at, timer) in timers {
@@ -122,6 +121,18 @@ impl State {
         }
         if let Some(question) = question {
             self.close_question(node, &question);
+        }
+        self.end_wait(node);
+    }
+
+    /// A `wait` is over, or given up for what its step does instead.
+    pub(in crate::run) fn end_wait(&mut self, node: Node) {
+        let Some(extra) = self.nodes[node as usize].extra.as_deref_mut() else {
+            return;
+        };
+        let (until, signal) = (extra.wait_until.take(), extra.wait_signal.take());
+        if let Some(until) = until {
+            self.timers.remove(&(until, node, Timer::Wait));
         }
         if let Some(queue) = signal.and_then(|signal| self.waiting.get_mut(&signal)) {
             queue.retain(|waiter| *waiter != node);

@@ -17,6 +17,7 @@ impl State {
     /// Another activation of the same step: after a failed gate, or with a fallback.
     pub(in crate::run) fn again(&mut self, node: Node, last: Last) {
         self.queued.remove(&node);
+        self.end_wait(node);
         let extra = self.extra(node);
         extra.again += 1;
         extra.tries = 0;
@@ -47,6 +48,7 @@ impl State {
 
     pub(in crate::run) fn caught(&mut self, node: Node, index: u32, error: &Failure) {
         self.queued.remove(&node);
+        self.end_wait(node);
         let body = self.catches(node)[index as usize].body;
         self.extra(node).caught = Some((index, error.clone()));
         if body.is_some() {
@@ -158,7 +160,8 @@ impl State {
     /// Downtime is not active time: open spans end with the last turn before, and go on now.
     pub(in crate::run) fn skip_downtime(&mut self) {
         let (before, now) = (self.before, self.now);
-        let nodes: Vec<Node> = self.flights.iter().copied().collect();
+        let flights = self.flights.iter().copied();
+        let nodes: Vec<Node> = flights.filter(|node| self.is_metered(*node)).collect();
         for node in nodes {
             let mut at = node;
             while at != NOBODY {

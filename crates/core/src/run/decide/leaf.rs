@@ -233,8 +233,14 @@ impl Turning<'_> {
             .is_some_and(|extra| extra.stopping.is_some())
     }
 
-    /// Ends attempts under way as lost.
-    pub(super) fn lose_attempts(&mut self, message: &str, is_lost: impl Fn(&Flight) -> bool) {
+    /// Ends attempts under way as lost, with what is known about them.
+    pub(super) fn lose_attempts(
+        &mut self,
+        lost: fn(Failure) -> Outcome,
+        message: &str,
+        is_lost: impl Fn(&StepDef, &Flight) -> bool,
+    ) {
+        let graph = self.state.graph.clone();
         let flights: Vec<Node> = self.state.flights.iter().copied().collect();
         for node in flights {
             let flight = self
@@ -243,13 +249,14 @@ impl Turning<'_> {
                 .extra
                 .as_ref()
                 .and_then(|extra| extra.flight.as_ref());
+            let step = graph.step(self.state.node(node).step);
             let Some(number) = flight
-                .filter(|flight| is_lost(flight))
+                .filter(|flight| is_lost(step, flight))
                 .map(|flight| flight.number)
             else {
                 continue;
             };
-            let outcome = Outcome::unknown(Failure::lost(message));
+            let outcome = lost(Failure::lost(message));
             self.finished(Attempt { node, number }, outcome);
             self.drain();
         }

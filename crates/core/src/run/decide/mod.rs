@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::state::{Phase, Role, Slot, State, Task};
-use crate::effect::{ErrorClass, Failure};
+use crate::effect::{ErrorClass, Failure, Outcome};
 use crate::event::{Command, Datum, Event, Input, Node, Reject, Settled, Skip, Stop};
 use crate::expr::EvalError;
 use crate::port::without_marks;
@@ -191,9 +191,11 @@ impl Turning<'_> {
     fn recover(&mut self, epoch: u64) {
         self.permits.clear();
         self.emit(Event::Recovered { epoch });
-        self.lose_attempts("the engine stopped while the attempt was under way", |_| {
-            true
-        });
+        self.lose_attempts(
+            Outcome::unknown,
+            "the engine stopped while the attempt was under way",
+            |_, _| true,
+        );
         self.resume_queued();
     }
 
@@ -202,8 +204,15 @@ impl Turning<'_> {
     pub(super) fn fork(&mut self, run: Arc<str>, from: Arc<str>, turn: u64) {
         self.emit(Event::Forked { run, from, turn });
         self.lose_attempts(
+            Outcome::unknown,
             "the attempt was under way at the turn that the run was forked at",
-            |flight| flight.turn < turn,
+            |_, flight| flight.turn < turn,
+        );
+        // The permits that they hold are the other run's: they never left here, and stand in line again.
+        self.lose_attempts(
+            Outcome::not_done,
+            "the attempt has to wait for permits of this run's own",
+            |step, _| !step.leaf.concurrency.is_empty(),
         );
         self.resume_queued();
         self.drain();

@@ -174,3 +174,41 @@ fn a_newer_log_is_refused_by_name() {
         "the log was written under semantics 99, this program knows up to 1"
     );
 }
+
+#[test]
+fn a_fork_at_a_turn_that_stops_what_it_started_has_no_clock_without_an_attempt() {
+    let yaml = "
+ravel: 1
+name: decided
+steps:
+  first: { race: { left: { tool: test.slow, with: {}, effect: read }, right: { set: 3 } } }
+  then: { human: { ask: 'Go on?', form: { ok: boolean } } }
+output: '{{ first.winner }}'
+";
+    let whole = World::settled(yaml, json!({}), Box::new(echo));
+    let mut forked = whole.fork(1, "r2");
+    forked.drive();
+    let question = forked.questions()[0].id.clone();
+    forked.answer(&question, json!({ "ok": true })).unwrap();
+    assert_eq!(forked.output(), json!("right"));
+}
+
+#[test]
+fn what_a_fork_starts_anew_stands_in_line_for_permits_of_its_own() {
+    let yaml = "
+ravel: 1
+name: line
+steps:
+  go: { tool: test.go, with: {}, effect: once, concurrency: [{ key: shop, max: 1 }] }
+output: '{{ go }}'
+";
+    let mut whole = World::new(yaml, json!({}), Box::new(echo));
+    whole.step();
+    assert_eq!(whole.open_paths(), ["go"]);
+    let mut forked = whole.fork(whole.log.len(), "r2");
+    // The other run holds the permit: here nothing is under way before one is granted.
+    assert_eq!(forked.open_paths(), [""; 0]);
+    forked.drive();
+    assert_eq!((forked.ran(), forked.peak("shop")), (vec!["go"], 1));
+    assert_eq!(forked.questions(), []);
+}

@@ -255,3 +255,25 @@ steps:
     );
     assert_eq!((world.started.len(), world.now), (1, 1_000_000));
 }
+
+#[test]
+fn a_wait_that_is_given_up_leaves_no_clock_behind() {
+    for instead in [
+        "catch: [{ steps: { tell: { tool: test.tell, with: {}, effect: read } }, output: late }]",
+        "fallback: [{ wait: { signal: other, deadline: 20s, on_deadline: late } }]",
+    ] {
+        let yaml = format!(
+            "
+ravel: 1
+name: patience
+signals: {{ user: string, other: string }}
+steps:
+  reply: {{ wait: {{ signal: user, deadline: 10s }}, {instead} }}
+output: '{{{{ reply }}}}'
+"
+        );
+        let world = World::settled(&yaml, json!({}), Box::new(echo));
+        assert_eq!(world.output(), json!("late"), "{instead}");
+        survives_every_crash(&yaml, &json!({}), echo);
+    }
+}

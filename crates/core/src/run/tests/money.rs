@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::world::{Does, World, echo};
-use crate::effect::{ErrorClass, Usage};
+use crate::effect::{ErrorClass, Fate, Usage};
 use crate::port::Job;
 use crate::run::{Price, Terms};
 
@@ -193,4 +193,30 @@ fn a_fallback_with_a_price_takes_over_from_a_model_without() {
     let mut world = priced(&flow);
     world.drive();
     assert_eq!(world.output(), json!("words"), "{}", world.story());
+}
+
+#[test]
+fn a_compensation_runs_whatever_the_active_time_of_a_budget_is() {
+    let yaml = "
+ravel: 1
+name: undo
+steps:
+  book:
+    budget: { time: 10s }
+    steps: { pay: { tool: test.pay, with: {}, effect: once, compensate: { tool: test.undo, with: {}, effect: write, timeout: 1m } } }
+  ship: { after: [book], tool: test.ship, with: {}, effect: once }
+";
+    let script = |job: &Job| match &*job.path {
+        "ship" => Does::Fails(Fate::NotDone, ErrorClass::Refused),
+        // It takes until its timeout, far longer than the budget of the scope that is over, and is asked about.
+        "book/pay/compensate" => Does::Hangs,
+        _ => echo(job),
+    };
+    let mut world = World::settled(yaml, json!({}), Box::new(script));
+    let question = world.questions()[0].id.clone();
+    world
+        .answer(&question, json!({ "action": "give_up" }))
+        .unwrap();
+    assert_eq!(world.state_of("book"), "succeeded");
+    assert_eq!(world.error_class(), Some(ErrorClass::Refused));
 }

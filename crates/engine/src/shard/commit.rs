@@ -58,7 +58,7 @@ impl Shard {
             let first = !live.created;
             live.created = true;
             let start_key = if first { live.start_key.clone() } else { None };
-            let done = std::mem::take(&mut live.committing);
+            let done = live.committing.take().unwrap_or_default();
             for job in &done.held {
                 if let Some(flight) = live.flights.get_mut(&job.attempt) {
                     flight.left = true;
@@ -131,11 +131,8 @@ impl Shard {
             Error::Exists { run: existing } => {
                 // A second start under a key, or of an id: it gives the run that exists.
                 if let Some(live) = self.live_mut(key) {
-                    let told = live
-                        .pending
-                        .told
-                        .drain(..)
-                        .chain(live.committing.told.drain(..));
+                    let committing = live.committing.take().unwrap_or_default();
+                    let told = live.pending.told.drain(..).chain(committing.told);
                     out.extend(told.map(|told| Out::Answer {
                         ticket: told.ticket(),
                         answer: Ok(Answer::Run(Arc::clone(existing))),

@@ -124,8 +124,8 @@ pub(super) struct Live {
     pub(super) created: bool,
     pub(super) flights: HashMap<Attempt, Flight>,
     pub(super) pending: Pending,
-    /// What the commit under way covers.
-    pub(super) committing: Pending,
+    /// What waits for the commit under way; `None`: no commit of this run is under way.
+    pub(super) committing: Option<Pending>,
     /// True while the shard's list of runs to commit names it.
     pub(super) dirty: bool,
     /// Questions that are open as far as the store knows.
@@ -146,7 +146,7 @@ impl Live {
             created: false,
             flights: HashMap::new(),
             pending: Pending::default(),
-            committing: Pending::default(),
+            committing: None,
             dirty: false,
             open: Vec::new(),
             last_row: 0,
@@ -177,7 +177,7 @@ impl Live {
         self.flights.is_empty()
             && !self.dirty
             && self.pending.turns.is_empty()
-            && self.committing.turns.is_empty()
+            && self.committing.is_none()
     }
 
     /// True when only a clock, a person or a signal can move it.
@@ -212,7 +212,7 @@ impl Live {
             taken: std::mem::take(&mut pending.taken),
         };
         self.dirty = false;
-        self.committing = pending;
+        self.committing = Some(pending);
         commit
     }
 

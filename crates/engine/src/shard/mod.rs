@@ -45,8 +45,8 @@ const FIRST_EPOCH: u64 = 1;
 #[derive(Debug)]
 struct Stopping {
     why: StopReason,
-    /// Attempts that are under way may take until then.
-    until: Millis,
+    /// Attempts that are under way may take until then; `None`: that is over.
+    until: Option<Millis>,
     done: bool,
 }
 
@@ -167,7 +167,7 @@ impl Shard {
 
     /// When `Tick` is due next.
     pub fn next_wake(&mut self) -> Option<Millis> {
-        let stop = self.stopping.as_ref().map(|stopping| stopping.until);
+        let stop = self.stopping.as_ref().and_then(|stopping| stopping.until);
         [self.wakes.earliest(), self.leaves.earliest(), stop]
             .into_iter()
             .flatten()
@@ -194,6 +194,16 @@ impl Shard {
     #[must_use]
     pub fn has(&self, run: &str) -> bool {
         self.by_id.contains_key(run)
+    }
+
+    /// A run that is in memory. Its last turns may not be on disk yet: for checks, not for observers.
+    #[must_use]
+    pub fn run(&self, run: &str) -> Option<&Run> {
+        let key = self.by_id.get(run)?;
+        match &self.berths[key.slot as usize].place {
+            Place::Live(live) => Some(&live.run),
+            Place::Vacant | Place::Parked(_) | Place::Waking(_) => None,
+        }
     }
 
     /// True when no run is here at all.
@@ -369,12 +379,12 @@ impl Shard {
         }
         match self.place(key) {
             Place::Live(live) => {
-                if live.pending.turns.is_empty() && live.committing.turns.is_empty() {
-                    out.push(answer(told, live.run.id()));
-                } else if live.pending.turns.is_empty() {
-                    live.committing.told.push(told);
-                } else {
+                if !live.pending.turns.is_empty() {
                     live.pending.told.push(told);
+                } else if let Some(committing) = &mut live.committing {
+                    committing.told.push(told);
+                } else {
+                    out.push(answer(told, live.run.id()));
                 }
             }
             Place::Parked(parked) => out.push(answer(told, &parked.run)),
@@ -412,12 +422,8 @@ impl Shard {
                         });
                     }
                 }
-                let told = live
-                    .pending
-                    .told
-                    .iter()
-                    .chain(&live.committing.told)
-                    .map(Told::ticket);
+                let committing = live.committing.iter().flat_map(|pending| &pending.told);
+                let told = live.pending.told.iter().chain(committing).map(Told::ticket);
                 let paused = live
                     .pausing
                     .iter()

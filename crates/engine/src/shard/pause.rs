@@ -161,7 +161,11 @@ impl Shard {
             return;
         };
         let run = Arc::clone(live.run.id());
-        for job in std::mem::take(&mut live.pending.held) {
+        let mut held = std::mem::take(&mut live.pending.held);
+        if let Some(committing) = &mut live.committing {
+            held.append(&mut committing.held);
+        }
+        for job in held {
             let failure = Failure::lost("the engine stopped before the attempt left");
             let outcome = Outcome::not_done(failure);
             self.work.push_back((
@@ -197,11 +201,11 @@ impl Shard {
             now.saturating_add(self.limits.pause_grace_ms)
         };
         match &mut self.stopping {
-            Some(stopping) => stopping.until = stopping.until.min(until),
+            Some(stopping) => stopping.until = stopping.until.map(|before| before.min(until)),
             None => {
                 self.stopping = Some(Stopping {
                     why: StopReason::Shutdown,
-                    until,
+                    until: Some(until),
                     done: false,
                 });
                 self.leave_all(now, out);
@@ -216,7 +220,7 @@ impl Shard {
         let until = now.saturating_add(self.limits.pause_grace_ms);
         self.stopping = Some(Stopping {
             why,
-            until,
+            until: Some(until),
             done: false,
         });
         self.drop_all(out);
@@ -266,14 +270,14 @@ impl Shard {
 
     /// The grace of the engine's end is over.
     pub(super) fn end_grace(&mut self, now: Millis, out: &mut Vec<Out>) {
-        if self
-            .stopping
-            .as_ref()
-            .is_some_and(|stopping| stopping.until <= now)
-        {
-            for key in self.keys() {
-                self.abandon(now, key, out);
-            }
+        let Some(stopping) = &mut self.stopping else {
+            return;
+        };
+        if stopping.until.take_if(|until| *until <= now).is_none() {
+            return;
+        }
+        for key in self.keys() {
+            self.abandon(now, key, out);
         }
     }
 

@@ -276,7 +276,9 @@ impl Shard {
         // It never left: that is certain, so nobody has to be asked.
         if live.flights.remove(&attempt).is_some() {
             live.pending.held.retain(|job| job.attempt != attempt);
-            live.committing.held.retain(|job| job.attempt != attempt);
+            if let Some(committing) = &mut live.committing {
+                committing.held.retain(|job| job.attempt != attempt);
+            }
             self.in_flight -= 1;
         }
         let failure = Failure::new(ErrorClass::Cancelled, "it was stopped before it began");

@@ -10,5 +10,6 @@ mod ownership;
 mod parking;
 mod pausing;
 mod people;
+mod shard;
 mod sqlite;
 mod support;

@@ -24,3 +24,7 @@ gen:
 # Benchmarks against the machine's own limits.
 bench *ARGS:
     cargo run --release -p ravel-bench -- {{ARGS}}
+
+# Simulated worlds: `just sim run --seeds 0..20000`, `just sim shrink 7`.
+sim *ARGS:
+    cargo run --profile sim -p ravel-sim -- {{ARGS}}

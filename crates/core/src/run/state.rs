@@ -156,6 +156,8 @@ pub(super) struct Extra {
     pub(super) keys: Vec<Arc<str>>,
     /// Items not opened yet begin here.
     pub(super) next_item: u32,
+    /// Items from `next_item` on that settled before their turn came: somebody cancelled them.
+    pub(super) passed_items: u32,
     /// Settled children that failed (for_each, race) and that succeeded (joins of this activation).
     pub(super) failed_kids: u32,
     pub(super) joined: u32,

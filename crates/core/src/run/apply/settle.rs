@@ -23,6 +23,7 @@ impl State {
         );
         self.forget_waits(node);
         let activation = self.node_mut(node);
+        let waited = activation.phase == Phase::Pending;
         activation.phase = Phase::Settled(state);
         activation.ended = now;
         if activation.began == 0 {
@@ -49,7 +50,10 @@ impl State {
                 self.count_child(parent, node, state);
                 match self.node(node).role {
                     Role::Step => self.tell_dependents(parent, position, state),
-                    Role::Item(index) => self.item_opened(parent, index),
+                    Role::Item(index) => {
+                        self.item_opened(parent, index);
+                        self.extra(parent).passed_items += u32::from(waited);
+                    }
                     Role::Root(_) | Role::Round(_) | Role::Handler(_) | Role::Finally => {}
                 }
             }

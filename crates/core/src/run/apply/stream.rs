@@ -258,8 +258,10 @@ impl State {
             return (next, intake.unopened.len() as u32);
         }
         let (first, count) = activation.kids;
-        let next = extra.map_or(0, |extra| extra.next_item);
-        ((next < count).then_some(first + next), count - next)
+        let (next, passed) = extra.map_or((0, 0), |extra| (extra.next_item, extra.passed_items));
+        let mut items = (first + next)..(first + count);
+        let item = items.find(|item| passed == 0 || self.settled(*item).is_none());
+        (item, count - next - passed)
     }
 
     /// Holds a new step back when it must not begin below a provisional item.

@@ -29,7 +29,11 @@ impl State {
             Role::Item(_) | Role::Round(_) | Role::Handler(_) | Role::Finally => {
                 if let Role::Item(index) = role {
                     let parent = self.node(node).parent;
-                    self.extra(parent).next_item = index + 1;
+                    let extra = self.extra(parent);
+                    // Those in between have settled before.
+                    let passed = index.saturating_sub(extra.next_item);
+                    extra.passed_items = extra.passed_items.saturating_sub(passed);
+                    extra.next_item = index + 1;
                     self.item_opened(parent, index);
                 }
                 let body = self.block_body(node);
@@ -190,6 +194,7 @@ impl State {
         extra.items = items;
         extra.keys = keys.map(<[_]>::to_vec).unwrap_or_default();
         extra.next_item = 0;
+        extra.passed_items = 0;
         extra.failed_kids = 0;
         let owner = self.node_mut(node);
         owner.kids = (first, count);

@@ -456,7 +456,8 @@ impl Turning<'_> {
         if let Some(skip) = self.lost_producer(node) {
             return self.skip(node, skip);
         }
-        let undo = stopping != Some(Stop::Returned);
+        // A `return` leaves what was done; a scope that failed before it is undone all the same.
+        let undo = stopping != Some(Stop::Returned) || failing.is_some();
         let falls_back = stopping.is_none()
             && is_step
             && !self.is_leaf(node)

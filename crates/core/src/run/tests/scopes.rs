@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::world::{Does, World, echo, survives_every_crash};
 use crate::effect::{ErrorClass, Fate};
+use crate::event::Input;
 use crate::port::{Job, Request};
 
 const FAN_OUT: &str = "
@@ -400,4 +401,67 @@ output: '{{ call }}'
     assert_eq!(world.output(), json!("me 7 3 is bad"), "{}", world.story());
     assert!(world.story().contains(r#""value":{"who":"me","n":7}"#));
     survives_every_crash(flow, &input, echo);
+}
+
+#[test]
+fn an_item_that_was_cancelled_before_its_turn_never_begins_and_the_others_do() {
+    let yaml = "
+ravel: 1
+name: queue
+steps:
+  all:
+    for_each: range(4) | list
+    parallel: 1
+    tolerate: 4
+    steps: { ask: { human: { ask: 'ok?', form: { ok: boolean } } } }
+    output: 1
+";
+    let mut world = World::settled(yaml, json!({}), Box::new(echo));
+    for path in ["all[1]", "all[2]"] {
+        world
+            .input(Input::Cancel {
+                path: Some(path.into()),
+                by: None,
+                reason: None,
+            })
+            .unwrap();
+    }
+    for path in ["all[0]/ask", "all[3]/ask"] {
+        let question = world.questions()[0].clone();
+        assert_eq!(&*question.path, path);
+        world.answer(&question.id, json!({ "ok": true })).unwrap();
+    }
+    assert!(world.run.is_final(), "{}", world.story());
+    let states = ["all[0]", "all[1]", "all[2]", "all[3]"].map(|path| world.state_of(path));
+    assert_eq!(states, ["succeeded", "cancelled", "cancelled", "succeeded"]);
+}
+
+#[test]
+fn a_return_waits_for_the_compensations_of_a_scope_that_failed_before_it() {
+    let yaml = "
+ravel: 1
+name: leaving
+steps:
+  trip:
+    steps:
+      - book: { tool: test.book, with: {}, effect: once, compensate: { tool: test.undo, with: {}, effect: write } }
+      - go: { tool: test.bad, with: {}, effect: once }
+    catch: [{ output: 0 }]
+  ready: { human: { ask: 'ready?', form: { ok: boolean } } }
+  leave: { after: [ready], return: 1 }
+";
+    let script = |job: &Job| match &*job.path {
+        "trip/go" => Does::Fails(Fate::NotDone, ErrorClass::Refused),
+        _ => echo(job),
+    };
+    let mut world = World::new(yaml, json!({}), Box::new(script));
+    while world.open_paths() != ["trip/book/compensate"] {
+        assert!(world.step(), "{}", world.story());
+    }
+    let question = world.questions()[0].id.clone();
+    world.answer(&question, json!({ "ok": true })).unwrap();
+    assert!(!world.run.is_final(), "its compensation is under way");
+    world.drive();
+    assert_eq!(world.output(), json!(1));
+    assert_eq!(world.run.uncompensated(), Vec::<std::sync::Arc<str>>::new());
 }

@@ -307,25 +307,23 @@ impl Shard {
         }
         let mut live = Live::new(prefix, self.first_owner(), now);
         // Attempts that began in the last turn of the prefix leave here for the first time: `outstanding` has them.
-        let handled = live.run.fork(now, Arc::clone(&run)).map(|handled| Handled {
-            commands: live.run.outstanding(),
-            ..handled
-        });
-        let key = self.admit(run, Place::Live(Box::new(live)));
-        match handled {
-            Ok(handled) => {
-                self.record(now, key, handled.turn);
-                self.carry_on(now, key, out);
-                self.tell(key, Told::Run(ticket), out);
-            }
+        let handled = match live.run.fork(now, Arc::clone(&run)) {
+            Ok(handled) => Handled {
+                commands: live.run.outstanding(),
+                ..handled
+            },
             Err(reject) => {
-                self.vacate(key);
                 out.push(Out::Answer {
                     ticket,
                     answer: Err(rejected(reject)),
                 });
+                return;
             }
-        }
+        };
+        let key = self.admit(run, Place::Live(Box::new(live)));
+        self.record(now, key, handled.turn);
+        self.carry_on(now, key, out);
+        self.tell(key, Told::Run(ticket), out);
     }
 
     fn first_owner(&self) -> Owner {

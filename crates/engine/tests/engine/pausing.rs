@@ -186,3 +186,23 @@ fn a_fork_of_a_run_that_is_removed_meanwhile_is_refused_alone() {
     let other = other.poll().unwrap().unwrap();
     assert_eq!(rig.outcome(&other), outcome);
 }
+
+#[test]
+fn a_fork_at_the_end_of_a_run_is_refused_and_leaves_nothing_behind() {
+    let rig = Rig::new(|_| Does::Waits);
+    let mut process = rig.engine();
+    let done = "{ravel: 1, name: done, steps: {a: {set: 1}}}";
+    let run = process.start(rig.request(&flow(done), json!({})));
+    process.drive();
+    let last = rig.log(&run).last().unwrap().turn;
+    let (then, forked) = Pending::new();
+    process.engine.fork_then(&run, last, then);
+    process.drive();
+    let refused = forked.poll().unwrap().unwrap_err();
+    assert!(
+        matches!(&refused, EngineError::Rejected { code, .. } if code == "already_settled"),
+        "{refused}"
+    );
+    process.engine.shut_down(false);
+    assert_eq!(process.drive(), Progress::Stopped(StopReason::Shutdown));
+}

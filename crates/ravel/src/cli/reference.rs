@@ -101,7 +101,7 @@ fn classes() -> String {
 fn limits() -> String {
     let mut text = format!("# Limits\n\n{NOTE}\n\n");
     text.push_str("`ravel limits` prints them with the values in force. The key goes into `ravel.toml`, `--config` or a\n");
-    text.push_str("`RAVEL_CONFIG__…` variable.\n\n| limit | default | unit | what it bounds |\n|---|---|---|---|\n");
+    text.push_str("`RAVEL_CONFIG__…` variable; a limit whose name has no dot is fixed, or a default that a step changes.\n\n| limit | default | unit | what it bounds |\n|---|---|---|---|\n");
     for row in super::limits::defaults() {
         let _ = writeln!(
             text,
@@ -156,7 +156,7 @@ const JSON: &str = "
 ## JSON
 
 `--json` prints one document. `run`, `runs resume`, `runs retry`, `runs fork`, `runs migrate` and `runs cancel`, which
-watch a run, and `runs log` print JSON lines: an event each, and the run's result last.
+watch a run, print JSON lines: an event each, and the run's result last. `runs log` prints the events alone.
 
 * A point in time is text: RFC 3339 in UTC with milliseconds, `2026-11-30T15:47:23.120Z`. A span is a number of seconds
   and its key ends in `seconds`.

@@ -227,10 +227,7 @@ impl<'a> Watch<'a> {
         let Some((question, value)) = asker.step(questions, self.output.paint_talk) else {
             return Ok(());
         };
-        let by = std::env::var("USER")
-            .ok()
-            .filter(|user| !user.is_empty())
-            .map(Arc::from);
+        let by = super::messages::sender();
         let message = Message::Answer {
             question: question.as_str().into(),
             value: Val::new(value),

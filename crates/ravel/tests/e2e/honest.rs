@@ -188,6 +188,21 @@ fn a_cancel_says_who_was_first() {
 }
 
 #[test]
+fn a_sender_without_a_user_in_its_environment_has_the_name_of_its_login() {
+    let lab = Lab::new();
+    lab.write("two.yaml", TWO);
+    lab.ravel(&["run", "two.yaml", "--park"]).expect(4);
+    let cancel = ["runs", "cancel", "last"];
+    let done = lab.command(&cancel).env_remove("USER").output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let login = std::process::Command::new("id").arg("-un").output();
+    let login = String::from_utf8(login.unwrap().stdout).unwrap();
+    let why = lab.ravel(&["runs", "why", "last"]).expect(0).out;
+    let said = format!("the run was cancelled by {} at ", login.trim());
+    assert!(why.contains(&said), "{why}");
+}
+
+#[test]
 fn a_cancel_that_was_cut_short_says_so_and_is_finished_by_a_second_one() {
     let lab = Lab::new();
     let flow = r#"

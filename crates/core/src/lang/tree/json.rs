@@ -74,22 +74,20 @@ impl Json<'_> {
         Err(Refused)
     }
 
-    fn limit<T>(&mut self, message: String, knob: &str) -> Result<T, Refused> {
+    fn limit<T>(&mut self, message: String) -> Result<T, Refused> {
         let span = Span::new(self.file, self.at, self.at);
         self.problems
-            .push(Problem::new(codes::TOO_LARGE, span, message).hint(format!(
-                "split it into sub-flows under `flows:`, or raise `limits.{knob}`"
-            )));
+            .push(Problem::new(codes::TOO_LARGE, span, message).hint(super::SPLIT));
         Err(Refused)
     }
 
     fn value(&mut self) -> Result<Node, Refused> {
         self.nodes += 1;
         if self.nodes > self.limits.nodes_max {
-            return self.limit(
-                format!("the file has more than {} values", self.limits.nodes_max),
-                "nodes_max",
-            );
+            return self.limit(format!(
+                "the file has more than {} values",
+                self.limits.nodes_max
+            ));
         }
         let start = self.at;
         let (value, style) = match self.peek() {
@@ -122,7 +120,7 @@ impl Json<'_> {
                 "maps and lists are nested deeper than {}",
                 self.limits.depth_max
             );
-            return self.limit(message, "depth_max");
+            return self.limit(message);
         }
         self.depth += 1;
         self.at += 1;

@@ -17,6 +17,9 @@ use super::codes;
 use super::diagnostic::Problem;
 use super::source::{FileId, Span};
 
+/// What to do about a file beyond a limit.
+const SPLIT: &str = "split it into sub-flows under `flows:`";
+
 /// Bounds on a file of the language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextLimits {
@@ -62,7 +65,7 @@ pub(crate) fn parse(
                 limits.file_bytes_max
             ),
         )
-        .hint("split it into sub-flows under `flows:`, or raise `limits.file_bytes_max`");
+        .hint(SPLIT);
         return (None, vec![problem]);
     }
     let named_json = path.ends_with(".json");

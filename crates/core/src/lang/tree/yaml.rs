@@ -306,7 +306,7 @@ impl Builder<'_> {
         let message = format!("the file has more than {} values", self.limits.nodes_max);
         self.problems.push(
             Problem::new(codes::TOO_LARGE, Span::new(self.file, start, end), message)
-                .hint("split it into sub-flows under `flows:`, or raise `limits.nodes_max`"),
+                .hint(super::SPLIT),
         );
         Err(Stop)
     }
@@ -320,7 +320,7 @@ impl Builder<'_> {
             );
             self.problems.push(
                 Problem::new(codes::TOO_LARGE, Span::new(self.file, start, end), message)
-                    .hint("move the inner part into a sub-flow, or raise `limits.depth_max`"),
+                    .hint("move the inner part into a flow of its own under `flows:`"),
             );
             return Err(Stop);
         }

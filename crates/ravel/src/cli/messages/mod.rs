@@ -59,12 +59,22 @@ pub(crate) enum Sent {
     Refused(Error),
 }
 
-/// Who sends, as recorded in the log.
+/// Who sends, as recorded in the log: `$USER`, else the name that the system knows the user by, else the number.
 pub(crate) fn sender() -> Option<Arc<str>> {
-    std::env::var("USER")
-        .ok()
-        .filter(|user| !user.is_empty())
-        .map(Arc::from)
+    let named = std::env::var("USER").ok().filter(|user| !user.is_empty());
+    let uid = rustix::process::getuid().as_raw().to_string();
+    let known = || {
+        let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+        let fields = users
+            .lines()
+            .map(|line| line.split(':').collect::<Vec<_>>());
+        let mine = |user: &Vec<&str>| user.get(2) == Some(&uid.as_str());
+        fields
+            .filter(mine)
+            .find_map(|user| user.first().map(ToString::to_string))
+    };
+    let name = named.or_else(known);
+    Some(name.unwrap_or_else(|| format!("user {uid}")).into())
 }
 
 /// A refusal by the run as an error.

@@ -99,6 +99,16 @@ pub(crate) enum Kind {
     },
     List(Vec<Node>),
     Object(Vec<(Node, Node)>),
+    /// The one expression of a text with blanks around it, which stay if it gives a text.
+    Padded(Box<Padded>),
+}
+
+/// `"  {{ of }}\n"`
+#[derive(Debug)]
+pub(crate) struct Padded {
+    pub(crate) before: String,
+    pub(crate) of: Node,
+    pub(crate) after: String,
 }
 
 /// `then if test else otherwise`

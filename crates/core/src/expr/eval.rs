@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::Limits;
 use super::arena::{Arena, Held, Link};
-use super::ast::{Args, At, Choice, CompareOp, Kind, LoopField, MathOp, Node, Unit};
+use super::ast::{Args, At, Choice, CompareOp, Kind, LoopField, MathOp, Node, Padded, Unit};
 use super::draws::Drawer;
 use super::filters::{self, Filter};
 use super::functions::Function;
@@ -182,6 +182,7 @@ impl<'v> Evaluator<'v> {
                 falsy,
             } => self.default(input, other, *falsy),
             Kind::FirstOf(args) => self.first_of(args, node.at),
+            Kind::Padded(padded) => self.padded(padded, node.at),
             Kind::Not(inner) => self.truth(inner).map(|value| Item::Value(boolean(!value))),
             Kind::Defined(inner, wanted) => self.defined(inner, *wanted),
             Kind::Compare(op, left, right) => self.compare_nodes(node.at, *op, left, right),
@@ -459,6 +460,16 @@ impl<'v> Evaluator<'v> {
             }
         }
         Ok(last)
+    }
+
+    /// A text keeps the blanks that are written around it; any other value is what it is.
+    fn padded(&mut self, padded: &'v Padded, at: At) -> Result<Item<'v>, EvalError> {
+        let item = self.item(&padded.of)?;
+        let Item::Value(Value::String(text)) = item else {
+            return Ok(item);
+        };
+        let whole = [&padded.before, text.as_str(), &padded.after].concat();
+        self.make(at, Value::String(whole)).map(Item::Value)
     }
 
     fn compare_nodes(

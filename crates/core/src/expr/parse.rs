@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use minijinja::machinery::{Token, ast, parse, parse_expr, tokenize};
 use minijinja::syntax::SyntaxConfig;
 
-use super::ast::{At, Node, Stmt, Unit};
+use super::ast::{At, Kind, Node, Padded, Stmt, Unit};
 use super::lower::Lowering;
 use super::scope::SyntaxError;
 use super::template::Mode;
@@ -42,8 +42,8 @@ pub(crate) fn expression(source: &str) -> Result<(Node, Unit), SyntaxError> {
             "the expression is empty",
         ));
     }
-    if let Some(found) = single_tag(source)? {
-        return Ok(found);
+    if let Some((_, node, unit)) = only_tag(source)? {
+        return Ok((node, unit));
     }
     if trimmed.starts_with("{{") {
         let start = source.len() - source.trim_start().len();
@@ -64,8 +64,28 @@ pub(crate) fn expression(source: &str) -> Result<(Node, Unit), SyntaxError> {
     Ok((node, lowering.unit))
 }
 
-/// The expression of a text that is exactly one `{{ }}`, blanks aside; `None` if the text is anything else.
+/// The value of a text that is one `{{ }}`, maybe with blanks around it; `None` if the text is anything else.
+///
+/// The blanks are part of what was written: they stay around a value that is a text.
 pub(crate) fn single_tag(source: &str) -> Result<Option<(Node, Unit)>, SyntaxError> {
+    Ok(only_tag(source)?.map(|([before, after], node, unit)| {
+        if before.is_empty() && after.is_empty() {
+            return (node, unit);
+        }
+        let padded = Node {
+            at: node.at,
+            kind: Kind::Padded(Box::new(Padded {
+                before,
+                of: node,
+                after,
+            })),
+        };
+        (padded, unit)
+    }))
+}
+
+/// The expression of a text that is one `{{ }}`, and the blanks before and after it.
+fn only_tag(source: &str) -> Result<Option<([String; 2], Node, Unit)>, SyntaxError> {
     let trimmed = source.trim();
     if !trimmed.starts_with("{{") || !trimmed.ends_with("}}") {
         return Ok(None);
@@ -76,9 +96,12 @@ pub(crate) fn single_tag(source: &str) -> Result<Option<(Node, Unit)>, SyntaxErr
         return Ok(None);
     };
     let mut only = None;
+    let mut blanks = [String::new(), String::new()];
     for child in &template.children {
         match child {
-            ast::Stmt::EmitRaw(raw) if raw.raw.trim().is_empty() => {}
+            ast::Stmt::EmitRaw(raw) if raw.raw.trim().is_empty() => {
+                blanks[usize::from(only.is_some())].push_str(raw.raw);
+            }
             ast::Stmt::EmitExpr(emit) if only.is_none() => only = Some(emit),
             _ => return Ok(None),
         }
@@ -88,7 +111,7 @@ pub(crate) fn single_tag(source: &str) -> Result<Option<(Node, Unit)>, SyntaxErr
     };
     let mut lowering = Lowering::new(source, Mode::Text);
     let node = lowering.expr(&emit.expr, false)?;
-    Ok(Some((node, lowering.unit)))
+    Ok(Some((blanks, node, lowering.unit)))
 }
 
 /// The names that have a value where a bare expression, which was parsed before, is true.

@@ -172,6 +172,15 @@ pub enum Form {
     List(Vec<Shape>),
     /// `{…}`
     Object(Vec<(Shape, Shape)>),
+    /// The one expression of a text with blanks around it, which stay if it gives a text.
+    Padded {
+        /// The blanks before it.
+        before: String,
+        /// The expression.
+        of: Box<Shape>,
+        /// The blanks after it.
+        after: String,
+    },
     /// Anything else (computed subscripts, slices, `loop.cycle`) over these parts.
     Other(Vec<Shape>),
 }
@@ -206,6 +215,7 @@ impl Shape {
                 kind => kind,
             },
             Form::Negate(_) => ValueKind::Number,
+            Form::Padded { of, .. } => of.kind(),
             Form::Filter { returns, .. } | Form::Call { returns, .. } => *returns,
             Form::List(_) => ValueKind::List,
             Form::Object(_) => ValueKind::Object,
@@ -313,6 +323,11 @@ impl Builder<'_> {
                 let field = |(key, value): &(Node, Node)| (self.shape(key), self.shape(value));
                 Form::Object(fields.iter().map(field).collect())
             }
+            Kind::Padded(padded) => Form::Padded {
+                before: padded.before.clone(),
+                of: self.boxed(&padded.of),
+                after: padded.after.clone(),
+            },
         }
     }
 

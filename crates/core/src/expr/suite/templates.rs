@@ -285,6 +285,33 @@ fn a_leaf_that_is_one_tag_keeps_its_type() {
 }
 
 #[test]
+fn a_text_of_one_tag_keeps_the_blanks_around_it() {
+    let value = json!({
+        "line": "{{ name }}\n", "indented": "  {{ name }}", "both": "\n{{ name | upper }}\t\n",
+        "list": "{{ list }}\n", "number": " {{ n }} ", "null": "{{ nil }}\n", "flag": "{{ ok }}\n",
+        "chosen": "{{ name if ok else n }}\n", "trimmed": "\n{{- name -}}\n", "guarded": "{{ nix | default('-') }}\n",
+    });
+    let template = ValueTemplate::parse(&value, Mode::Text).unwrap();
+    assert_eq!(
+        template.eval(&world(), &mut Draws::refuse()).unwrap(),
+        json!({
+            "line": "Ada\n", "indented": "  Ada", "both": "\nADA\t\n",
+            "list": [3, 1, 2], "number": 5, "null": null, "flag": true,
+            "chosen": "Ada\n", "trimmed": "Ada", "guarded": "-\n",
+        })
+    );
+    let whole = ValueTemplate::parse(&json!("{{ name }}\n"), Mode::Text).unwrap();
+    let value = whole.eval_val(&world(), &mut Draws::refuse()).unwrap();
+    assert_eq!(value.json(), &json!("Ada\n"));
+    assert_eq!(whole.as_reference(), None);
+    let condition = Expr::parse(" {{ ok }}\n").unwrap();
+    assert_eq!(
+        condition.eval_bool(&world(), &mut Draws::refuse()),
+        Ok(true)
+    );
+}
+
+#[test]
 fn a_value_s_mistakes_come_all_at_once_with_their_pointers() {
     let value = json!({ "a/b": ["{{ n | uper }}"], "c": "{% if %}", "ok": "{{ n }}" });
     let errors = ValueTemplate::parse(&value, Mode::Text).unwrap_err();

@@ -294,6 +294,7 @@ fn roots(shape: &crate::expr::Shape) -> Vec<String> {
                 .unwrap_or_default();
             [roots(test), roots(then), otherwise].concat()
         }
+        Form::Padded { of, .. } => roots(of),
         Form::Filter { input, args, .. } | Form::Test { input, args, .. } => {
             [roots(input), args.iter().flat_map(roots).collect()].concat()
         }

@@ -76,6 +76,41 @@ pub(super) fn joined(left: Type, right: Type) -> Type {
     }
 }
 
+/// The type of `"  {{ of }}\n"`: texts get the blanks, other values stay what they are.
+pub(super) fn padded(before: &str, of: &Type, after: &str) -> Type {
+    let each = |types: &[Type]| -> Vec<Type> {
+        types.iter().map(|ty| padded(before, ty, after)).collect()
+    };
+    match of.shape() {
+        TypeShape::Text => Type::string(),
+        TypeShape::Enum(values) => Type::choice(
+            values
+                .iter()
+                .map(|value| match value {
+                    Json::String(text) => Json::String([before, text, after].concat()),
+                    Json::Null
+                    | Json::Bool(_)
+                    | Json::Number(_)
+                    | Json::Array(_)
+                    | Json::Object(_) => value.clone(),
+                })
+                .collect(),
+        ),
+        TypeShape::Nullable(inner) => padded(before, inner, after).nullable(),
+        TypeShape::OneOf(types) => Type::one_of(&each(types)),
+        TypeShape::Opaque => Type::any(),
+        TypeShape::Any
+        | TypeShape::Null
+        | TypeShape::Boolean
+        | TypeShape::Integer
+        | TypeShape::Number
+        | TypeShape::File
+        | TypeShape::List(_)
+        | TypeShape::Fields { .. }
+        | TypeShape::Named(_) => of.clone(),
+    }
+}
+
 /// What kind of thing the values of a type are, when all are of one kind.
 pub(super) fn kind(ty: &Type) -> ValueKind {
     let ty = plain(ty);

@@ -3,8 +3,8 @@
 use serde_json::Value as Json;
 
 use super::rules::{
-    a, boolean_hint, contains, filter, is_null, joined, literal, math, of_kind, ordered, part,
-    plain,
+    a, boolean_hint, contains, filter, is_null, joined, literal, math, of_kind, ordered, padded,
+    part, plain,
 };
 use super::types::Typer;
 use crate::expr::{Binding, CompareOp, Form, PathStep, Ref, Shape};
@@ -107,6 +107,7 @@ impl Typer<'_, '_> {
             Form::List(items) if items.is_empty() => self.common.any.list(),
             Form::List(items) => Type::one_of(&self.each(place, items)).list(),
             Form::Object(fields) => self.object(place, fields),
+            Form::Padded { before, of, after } => padded(before, &self.shape(place, of), after),
             Form::Other(parts) => {
                 self.arguments(
                     Place {

@@ -30,7 +30,7 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::abort::{Abort, AbortHandle, stopped};
-use crate::files::Files;
+use crate::files::{FileValue, Files, Makers};
 use crate::jail::Jail;
 use crate::live::Live;
 use crate::model::{self, transport::Transport};
@@ -67,6 +67,8 @@ pub struct Config {
     pub models: model::Config,
     /// The folder that relative paths start at in runs that recorded none.
     pub files_root: PathBuf,
+    /// Who made a stored file, for the message when it is lost.
+    pub makers: Option<Makers>,
     /// Keep the directories of attempts that succeeded.
     pub keep_directories: bool,
     /// This process starts no other children than the executor's and inherits those of a killed supervisor, to end
@@ -113,6 +115,7 @@ impl Config {
             secrets: BTreeMap::new(),
             models: model::Config::default(),
             files_root: std::env::current_dir()?,
+            makers: None,
             keep_directories: false,
             heir: false,
             limits: Limits::default(),
@@ -159,7 +162,7 @@ impl LocalExecutor {
         // Where the kernel does not do it, those that can be recognised are ended all the same.
         let heir = config.heir && run::adopt().is_ok();
         let runner = Runner {
-            files: Files::new(&root),
+            files: Files::new(&root).with_makers(config.makers),
             folders: Arc::new(run::dirs::Folders::new(&root)),
             root,
             folder: files_root,
@@ -172,9 +175,13 @@ impl LocalExecutor {
             counter: AtomicU64::new(0),
         };
         let files = runner.files.clone();
-        let read = move |hash: &str| {
+        let read = move |run: &str, file: &FileValue| {
             let mut content = Vec::new();
-            files.open(hash)?.read_to_end(&mut content).map(|_| content)
+            let read = files
+                .open(file)
+                .and_then(|mut opened| Ok(opened.read_to_end(&mut content)?));
+            read.map(|_| content)
+                .map_err(|lost| files.failure(run, file, &lost))
         };
         let shared = Shared {
             models: model::Client::new(config.models, Some(Arc::new(read))),
@@ -385,6 +392,7 @@ impl Shared {
         }
         let call = model::Call {
             request,
+            run: &job.run,
             key: &job.key,
             stream: job.stream.as_deref(),
         };

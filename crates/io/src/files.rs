@@ -4,11 +4,15 @@
 //! on disk before the value is reported. A value that is given to a process becomes a path to a read-only copy.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek as _, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use ravel_core::effect::{ErrorClass, Failure};
 use serde_json::{Value, json};
+
+use crate::trouble;
 
 /// The key that makes an object a file value.
 pub const FILE_KEY: &str = "$file";
@@ -80,10 +84,86 @@ fn plain_name(name: &str) -> String {
     }
 }
 
+/// Who made a stored file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Maker {
+    /// The run.
+    pub run: Arc<str>,
+    /// Path of the step; `None`: it came with the run's input.
+    pub step: Option<Arc<str>>,
+}
+
+/// Finds who made the file with a hash, as far as a run knows. Asked only when the file cannot be had.
+#[derive(Clone)]
+pub struct Makers(Arc<FindMaker>);
+
+type FindMaker = dyn Fn(&str, &str) -> Option<Maker> + Send + Sync;
+
+impl Makers {
+    /// `find` is given the run that needs the file, and the file's hash.
+    pub fn new(find: impl Fn(&str, &str) -> Option<Maker> + Send + Sync + 'static) -> Self {
+        Self(Arc::new(find))
+    }
+}
+
+impl std::fmt::Debug for Makers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Makers")
+    }
+}
+
+/// Why the content of a file value cannot be had.
+#[derive(Debug)]
+pub enum Lost {
+    /// It is not in the store of files.
+    Missing,
+    /// What lies there has other bytes than were stored.
+    Altered,
+    /// The system does not give it.
+    Unreadable(io::Error),
+}
+
+impl std::fmt::Display for Lost {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Missing => f.write_str("is missing"),
+            Self::Altered => f.write_str("is not what was stored: its bytes have changed"),
+            Self::Unreadable(error) => write!(f, "cannot be read: {}", trouble::text(error)),
+        }
+    }
+}
+
+impl std::error::Error for Lost {}
+
+impl From<io::Error> for Lost {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::NotFound {
+            Self::Missing
+        } else {
+            Self::Unreadable(error)
+        }
+    }
+}
+
+impl Lost {
+    /// Class and stable code of the failure of a step that needs the file.
+    fn class(&self) -> (ErrorClass, &'static str) {
+        match self {
+            Self::Missing => (ErrorClass::NotFound, "stored_file_missing"),
+            Self::Altered => (ErrorClass::NotFound, "stored_file_altered"),
+            Self::Unreadable(error) => match trouble::of(error) {
+                Some(trouble) => (trouble.class, trouble.code),
+                None => (ErrorClass::Unavailable, "stored_file_unreadable"),
+            },
+        }
+    }
+}
+
 /// The store of files, by content.
 #[derive(Clone, Debug)]
 pub struct Files {
     folder: PathBuf,
+    makers: Option<Makers>,
 }
 
 impl Files {
@@ -92,11 +172,19 @@ impl Files {
     pub fn new(root: &Path) -> Self {
         Self {
             folder: root.join("files"),
+            makers: None,
         }
     }
 
-    /// Where the content lies.
-    pub(crate) fn folder(&self) -> &Path {
+    /// The same store, which can say who made a file that is lost.
+    #[must_use]
+    pub(crate) fn with_makers(self, makers: Option<Makers>) -> Self {
+        Self { makers, ..self }
+    }
+
+    /// Where all content lies.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
         &self.folder
     }
 
@@ -130,22 +218,27 @@ impl Files {
         })
     }
 
-    /// Opens the content with this hash.
+    /// Where the content of a file value lies, or belongs.
+    #[must_use]
+    pub fn place(&self, file: &FileValue) -> PathBuf {
+        self.folder.join(&file.hash)
+    }
+
+    /// Opens the content of a file value; it is what was stored.
     ///
     /// # Errors
-    /// When it is not here.
-    pub fn open(&self, hash: &str) -> io::Result<File> {
-        if hash.len() != HASH_DIGITS || !hash.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "not the hash of a file",
-            ));
-        }
-        File::open(self.folder.join(hash))
+    /// When it is not there, or has other bytes.
+    pub fn open(&self, file: &FileValue) -> Result<File, Lost> {
+        let mut content = File::open(self.place(file))?;
+        check(file, copy(&mut content, &mut io::sink())?.0)?;
+        content.rewind()?;
+        Ok(content)
     }
 
     /// Puts a read-only copy of the file into a folder and gives its path.
-    fn copy_to(&self, file: &FileValue, folder: &Path) -> io::Result<PathBuf> {
+    fn copy_to(&self, file: &FileValue, folder: &Path) -> Result<PathBuf, Uncopied> {
+        let mut content =
+            File::open(self.place(file)).map_err(|error| Uncopied::Lost(error.into()))?;
         fs::create_dir_all(folder)?;
         let mut path = folder.join(&file.name);
         let mut number = 2;
@@ -153,9 +246,66 @@ impl Files {
             path = folder.join(format!("{number}-{}", file.name));
             number += 1;
         }
-        fs::copy(self.folder.join(&file.hash), &path)?;
+        let (hash, _) = copy(&mut content, &mut File::create_new(&path)?)?;
+        check(file, hash).map_err(Uncopied::Lost)?;
         fs::set_permissions(&path, fs::Permissions::from_mode(0o444))?;
         Ok(path)
+    }
+
+    /// The failure of a step of a run that needs a file that cannot be had: which file, where it belongs, who made it,
+    /// and what can be done.
+    pub(crate) fn failure(&self, run: &str, file: &FileValue, lost: &Lost) -> Failure {
+        let maker = self
+            .makers
+            .as_ref()
+            .and_then(|makers| (makers.0)(run, &file.hash));
+        let (class, code) = lost.class();
+        let FileValue { name, hash, bytes } = file;
+        let made = match &maker {
+            Some(Maker {
+                run,
+                step: Some(step),
+            }) => format!(", which step `{step}` of run {run} made,"),
+            Some(Maker { run, step: None }) => format!(", which came with the input of run {run},"),
+            None => String::new(),
+        };
+        let anew = match &maker {
+            Some(Maker {
+                run,
+                step: Some(step),
+            }) => {
+                format!("; or make it anew: `ravel runs retry {run} --from '{step}'`")
+            }
+            Some(Maker { step: None, .. }) | None => String::new(),
+        };
+        let text = format!(
+            "the stored file `{name}` (BLAKE3 {hash}, {bytes} bytes){made} {lost}; put it back at {} from a copy, \
+             then resume or retry{anew}",
+            self.place(file).display()
+        );
+        Failure::new(class, text).with_code(code)
+    }
+}
+
+/// Why a file was not copied.
+enum Uncopied {
+    /// It cannot be had.
+    Lost(Lost),
+    /// The copy cannot be written.
+    Unwritten(io::Error),
+}
+
+impl From<io::Error> for Uncopied {
+    fn from(error: io::Error) -> Self {
+        Self::Unwritten(error)
+    }
+}
+
+fn check(file: &FileValue, hash: String) -> Result<(), Lost> {
+    if hash == file.hash {
+        Ok(())
+    } else {
+        Err(Lost::Altered)
     }
 }
 
@@ -177,54 +327,58 @@ fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<(String, u64)> 
     Ok((hasher.finalize().to_hex().to_string(), bytes))
 }
 
-/// Puts the files that a request names into a folder, each once, and their paths in their places.
+/// Puts the files that a request of a run names into a folder, each once, and their paths in their places.
 #[derive(Debug)]
 pub(crate) struct Unpack<'a> {
     files: &'a Files,
+    run: &'a str,
     folder: PathBuf,
     done: Vec<(FileValue, String)>,
 }
 
 impl<'a> Unpack<'a> {
-    pub(crate) const fn new(files: &'a Files, folder: PathBuf) -> Self {
+    pub(crate) const fn new(files: &'a Files, run: &'a str, folder: PathBuf) -> Self {
         Self {
             files,
+            run,
             folder,
             done: Vec::new(),
         }
     }
 
-    fn path(&mut self, file: FileValue) -> Result<String, String> {
+    fn path(&mut self, file: FileValue) -> Result<String, Failure> {
         if let Some((_, path)) = self.done.iter().find(|(done, _)| *done == file) {
             return Ok(path.clone());
         }
-        let failed = |error: io::Error| {
-            format!(
-                "the file `{}` ({}) cannot be had: {error}",
-                file.name, file.hash
-            )
+        let failed = |uncopied: Uncopied| match uncopied {
+            Uncopied::Lost(lost) => self.files.failure(self.run, &file, &lost),
+            Uncopied::Unwritten(error) => {
+                let what = format!("the file `{}` ({}) cannot be copied", file.name, file.hash);
+                trouble::failure(ErrorClass::Internal, what, &error)
+            }
         };
         let path = self.files.copy_to(&file, &self.folder).map_err(failed)?;
         let path = path
             .into_os_string()
             .into_string()
-            .map_err(|_| "the work root is not UTF-8".to_owned())?;
+            .map_err(|_| Failure::new(ErrorClass::InvalidInput, "the work root is not UTF-8"))?;
         self.done.push((file, path.clone()));
         Ok(path)
     }
 
     /// A path that may stand between the quotes that the file's JSON stood between.
-    fn quotable_path(&mut self, file: FileValue) -> Result<String, String> {
+    fn quotable_path(&mut self, file: FileValue) -> Result<String, Failure> {
         let path = self.path(file)?;
         if path.contains(['\'', '"', '\\']) {
-            Err(format!("the work root has a quote in its path: {path}"))
+            let text = format!("the work root has a quote in its path: {path}");
+            Err(Failure::new(ErrorClass::InvalidInput, text))
         } else {
             Ok(path)
         }
     }
 
     /// The value with a path in the place of each file.
-    pub(crate) fn value(&mut self, value: &Value) -> Result<Value, String> {
+    pub(crate) fn value(&mut self, value: &Value) -> Result<Value, Failure> {
         if let Some(file) = FileValue::from_json(value) {
             return self.path(file).map(Value::String);
         }
@@ -239,7 +393,7 @@ impl<'a> Unpack<'a> {
     }
 
     /// The text with a path in the place of each file that was printed into it as JSON.
-    pub(crate) fn text(&mut self, text: &str) -> Result<String, String> {
+    pub(crate) fn text(&mut self, text: &str) -> Result<String, Failure> {
         const BEGIN: &str = "{\"$file\"";
         let mut out = String::new();
         let mut rest = text;
@@ -273,7 +427,7 @@ mod tests {
         let file = files.put("../a b.txt", "hello".as_bytes()).unwrap();
         assert_eq!((file.name.as_str(), file.bytes), ("a_b.txt", 5));
         assert_eq!(FileValue::from_json(&file.to_json()), Some(file.clone()));
-        let mut unpack = Unpack::new(&files, dir.path().join("inputs"));
+        let mut unpack = Unpack::new(&files, "r", dir.path().join("inputs"));
         let path = dir
             .path()
             .join("inputs/a_b.txt")

@@ -225,10 +225,8 @@ impl Runner {
             Some(cwd) => directory(self.folder_of(job), cwd)?,
             None => own.clone(),
         };
-        let mut unpack = Unpack::new(&self.files, own.join("inputs"));
-        let missing =
-            |text: String| Failure::new(ErrorClass::NotFound, text).with_code("file_missing");
-        let request = unpacked(request, &mut unpack).map_err(missing)?;
+        let mut unpack = Unpack::new(&self.files, &job.run, own.join("inputs"));
+        let request = unpacked(request, &mut unpack)?;
         let args = request.args.as_ref().map(ravel_core::value::Val::json);
         let program = program::prepare(&request, args, scratch.path())
             .map_err(|e| failed("the program", &e))?;
@@ -496,7 +494,7 @@ fn check(request: &RunRequest) -> Result<(), Failure> {
 }
 
 /// The request with files turned into paths.
-fn unpacked(request: &RunRequest, unpack: &mut Unpack<'_>) -> Result<RunRequest, String> {
+fn unpacked(request: &RunRequest, unpack: &mut Unpack<'_>) -> Result<RunRequest, Failure> {
     let mut request = request.clone();
     if let Some(args) = &request.args {
         request.args = Some(unpack.value(args.json())?.into());

@@ -49,6 +49,8 @@ pub struct Client {
 pub struct Call<'a> {
     /// What is asked.
     pub request: &'a ModelRequest,
+    /// The run that asks.
+    pub run: &'a str,
     /// Idempotency key, sent as `Idempotency-Key`.
     pub key: &'a str,
     /// Field of the answer whose elements are reported as they come.
@@ -132,7 +134,7 @@ impl Client {
         let limits = &target.endpoint.limits;
         let messages = images::inline(
             &call.request.messages,
-            self.read.as_deref(),
+            (call.run, self.read.as_deref()),
             limits.image_bytes_max,
         )?;
         let built = request::build(call.request, &messages, &target)?;

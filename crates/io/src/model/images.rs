@@ -6,8 +6,10 @@ use ravel_core::effect::{ErrorClass, Failure};
 use ravel_core::value::Val;
 use serde_json::Value;
 
-/// Reads the content of a file value by the name in its `$file`.
-pub type ReadFile = dyn Fn(&str) -> std::io::Result<Vec<u8>> + Send + Sync;
+use crate::files::{FILE_KEY, FileValue};
+
+/// Reads the content of a file value for a run.
+pub type ReadFile = dyn Fn(&str, &FileValue) -> Result<Vec<u8>, Failure> + Send + Sync;
 
 /// The first bytes of the formats that endpoints take.
 const FORMATS: [(&[u8], &str); 4] = [
@@ -20,7 +22,7 @@ const FORMATS: [(&[u8], &str); 4] = [
 /// The messages with each image that is a file value replaced by a `data:` URL. Everything else stays.
 pub(crate) fn inline(
     messages: &[Val],
-    read: Option<&ReadFile>,
+    (run, read): (&str, Option<&ReadFile>),
     bytes_max: u64,
 ) -> Result<Vec<Value>, Failure> {
     let mut messages: Vec<Value> = messages
@@ -34,25 +36,31 @@ pub(crate) fn inline(
             .into_iter()
             .flatten()
         {
-            let name = part
-                .pointer("/image/$file")
-                .and_then(Value::as_str)
-                .map(str::to_owned);
-            if let Some(name) = name {
-                part["image"] = data_url(&name, read, bytes_max)?.into();
+            if let Some(image) = part
+                .get("image")
+                .filter(|image| image.get(FILE_KEY).is_some())
+            {
+                part["image"] = data_url(image, (run, read), bytes_max)?.into();
             }
         }
     }
     Ok(messages)
 }
 
-fn data_url(name: &str, read: Option<&ReadFile>, bytes_max: u64) -> Result<String, Failure> {
+fn data_url(
+    image: &Value,
+    (run, read): (&str, Option<&ReadFile>),
+    bytes_max: u64,
+) -> Result<String, Failure> {
+    let file = FileValue::from_json(image);
+    let name = file.as_ref().map_or("?", |file| &file.name);
     let refuse = |why: &str| {
         let message = format!("the image `{name}` cannot be sent: {why}");
         Failure::new(ErrorClass::InvalidInput, message).with_code("bad_image")
     };
+    let file = file.as_ref().ok_or_else(|| refuse("it is no file value"))?;
     let read = read.ok_or_else(|| refuse("there is no file store here"))?;
-    let bytes = read(name).map_err(|error| refuse(&error.to_string()))?;
+    let bytes = read(run, file)?;
     if bytes.len() as u64 > bytes_max {
         return Err(refuse(&format!(
             "it is larger than {bytes_max} bytes (the provider's limits.image_bytes_max)"
@@ -72,11 +80,17 @@ mod tests {
 
     use super::*;
 
-    fn read(name: &str) -> std::io::Result<Vec<u8>> {
-        match name {
-            "gif" => Ok(b"GIF89a".to_vec()),
-            "text" => Ok(b"hello".to_vec()),
-            _ => Err(std::io::Error::other("no such file")),
+    const LOST: &str = "the stored file is missing";
+
+    fn file(name: &str) -> Value {
+        json!({ "$file": "0".repeat(64), "name": name })
+    }
+
+    fn read(run: &str, file: &FileValue) -> Result<Vec<u8>, Failure> {
+        match (run, &*file.name) {
+            ("r", "gif") => Ok(b"GIF89a".to_vec()),
+            ("r", "text") => Ok(b"hello".to_vec()),
+            _ => Err(Failure::new(ErrorClass::NotFound, LOST)),
         }
     }
 
@@ -86,38 +100,34 @@ mod tests {
 
     #[test]
     fn a_file_becomes_a_data_url_and_a_url_stays() {
-        let inlined = inline(
-            &message(json!({ "$file": "gif", "name": "a.gif" })),
-            Some(&read),
-            10,
-        );
+        let inlined = inline(&message(file("gif")), ("r", Some(&read)), 10);
         let expected = json!({ "role": "user", "content": [{ "type": "image", "image": "data:image/gif;base64,R0lGODlh" }] });
         assert_eq!(inlined, Ok(vec![expected]));
         let url = message(json!("https://a.example/b.png"));
-        assert_eq!(inline(&url, None, 10), Ok(vec![url[0].json().clone()]));
+        let untouched = vec![url[0].json().clone()];
+        assert_eq!(inline(&url, ("r", None), 10), Ok(untouched));
     }
 
     #[test]
     fn a_file_that_cannot_be_sent_is_refused_with_the_reason() {
-        let cases = [
-            ("text", 10, "it is no PNG, JPEG, GIF or WebP"),
-            ("gone", 10, "no such file"),
+        let refused = |name: &str, why: &str| {
+            let text = format!("the image `{name}` cannot be sent: {why}");
+            Failure::new(ErrorClass::InvalidInput, text).with_code("bad_image")
+        };
+        let too_large = "it is larger than 5 bytes (the provider's limits.image_bytes_max)";
+        let no_value = json!({ "$file": "gone" });
+        for (image, bytes_max, failure) in [
             (
-                "gif",
-                5,
-                "it is larger than 5 bytes (the provider's limits.image_bytes_max)",
+                file("text"),
+                10,
+                refused("text", "it is no PNG, JPEG, GIF or WebP"),
             ),
-        ];
-        for (name, bytes_max, why) in cases {
-            let failure = Failure::new(
-                ErrorClass::InvalidInput,
-                format!("the image `{name}` cannot be sent: {why}"),
-            )
-            .with_code("bad_image");
-            assert_eq!(
-                inline(&message(json!({ "$file": name })), Some(&read), bytes_max),
-                Err(failure)
-            );
+            (file("gone"), 10, Failure::new(ErrorClass::NotFound, LOST)),
+            (file("gif"), 5, refused("gif", too_large)),
+            (no_value, 10, refused("?", "it is no file value")),
+        ] {
+            let inlined = inline(&message(image), ("r", Some(&read)), bytes_max);
+            assert_eq!(inlined, Err(failure));
         }
     }
 }

@@ -284,8 +284,8 @@ fn open(context: &Context, ask: Ask<'_>, input: &Value) -> Result<(String, File)
         };
         let opened = context
             .files
-            .open(&file.hash)
-            .map_err(|error| refused(&file.name, error.into()))?;
+            .open(&file)
+            .map_err(|lost| Fault::not_done(context.files.failure(&ask.job.run, &file, &lost)))?;
         return Ok((file.name, opened));
     }
     let path = text_of(input, "path");

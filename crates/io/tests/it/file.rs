@@ -1,10 +1,13 @@
 //! `file.*` in a folder.
 
+use std::path::Path;
+
 use ravel_core::effect::{ErrorClass, Failure, Outcome};
 use ravel_core::port::{Job, Request};
+use ravel_io::files::{Maker, Makers};
 use serde_json::{Value, json};
 
-use crate::common::{Bench, job};
+use crate::common::{Bench, job, shell};
 
 fn bench() -> Bench {
     Bench::with(|config| {
@@ -77,6 +80,82 @@ fn a_file_can_be_handed_on_as_a_value() {
     assert_eq!(value(&read), &json!({ "json": { "a": 1 }, "bytes": 13 }));
     let read = bench.tool("file.read", json!({ "file": file }));
     assert_eq!(value(&read)["text"], "{\n  \"a\": 1\n}\n");
+}
+
+/// Reads a stored file whose content was tampered with, as a tool and as a process does.
+fn read_lost(maker: Option<Maker>, tamper: impl Fn(&Path)) -> (String, [Outcome; 2]) {
+    let makers = Makers::new(move |run, _| maker.clone().filter(|maker| *maker.run == *run));
+    let bench = Bench::with(|config| config.makers = Some(makers));
+    let file = bench
+        .executor
+        .files()
+        .put("out.txt", "hello".as_bytes())
+        .unwrap();
+    let place = bench.executor.files().place(&file);
+    tamper(&place);
+    let read = bench.tool("file.read", json!({ "file": file.to_json() }));
+    let run = bench.run(shell(&format!("cat '{}'", file.to_json())));
+    let shown = format!("`out.txt` (BLAKE3 {}, 5 bytes)", file.hash);
+    let shown = format!(
+        "the stored file {shown}{{}}; put it back at {} from a copy, then resume or retry",
+        place.display()
+    );
+    (shown, [read, run])
+}
+
+#[test]
+fn a_stored_file_that_is_lost_is_named_with_its_hash_its_maker_and_the_way_out() {
+    let run = "r1";
+    let remove = |place: &Path| std::fs::remove_file(place).unwrap();
+    let refused = |code: &str, text: String| {
+        let failure = Failure::new(ErrorClass::NotFound, text).with_code(code);
+        [
+            Outcome::not_done(failure.clone()),
+            Outcome::not_done(failure),
+        ]
+    };
+    let (text, outcomes) = read_lost(None, remove);
+    assert_eq!(
+        outcomes,
+        refused("stored_file_missing", text.replace("{}", " is missing"))
+    );
+
+    let step = Some(Maker {
+        run: run.into(),
+        step: Some("make".into()),
+    });
+    let (text, outcomes) = read_lost(step, remove);
+    let made = format!(", which step `make` of run {run} made, is missing");
+    let anew = format!("; or make it anew: `ravel runs retry {run} --from 'make'`");
+    assert_eq!(
+        outcomes,
+        refused("stored_file_missing", text.replace("{}", &made) + &anew)
+    );
+
+    let (text, outcomes) = read_lost(
+        Some(Maker {
+            run: run.into(),
+            step: None,
+        }),
+        remove,
+    );
+    let made = format!(", which came with the input of run {run}, is missing");
+    assert_eq!(
+        outcomes,
+        refused("stored_file_missing", text.replace("{}", &made))
+    );
+}
+
+#[test]
+fn a_stored_file_that_has_other_bytes_is_never_read() {
+    let (text, outcomes) = read_lost(None, |place| {
+        std::fs::remove_file(place).unwrap();
+        std::fs::write(place, "hullo").unwrap();
+    });
+    let text = text.replace("{}", " is not what was stored: its bytes have changed");
+    let failure = Failure::new(ErrorClass::NotFound, text).with_code("stored_file_altered");
+    let refused = Outcome::not_done(failure);
+    assert_eq!(outcomes, [refused.clone(), refused]);
 }
 
 #[test]

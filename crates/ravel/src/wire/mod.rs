@@ -1,5 +1,6 @@
 //! Wiring: the store, the executors and the engine that commands work with, made from the configuration.
 
+mod files;
 mod flows;
 mod ids;
 mod owner;
@@ -8,6 +9,7 @@ mod session;
 mod stop;
 mod store;
 
+pub(crate) use files::{Stored, files, stored};
 pub(crate) use flows::{Loaded, folder_of, graph_of_bundle, load, near_files, with_places};
 pub(crate) use ids::{find_question, find_run};
 pub(crate) use owner::{Pulse, pulse, silence, take_over_error};

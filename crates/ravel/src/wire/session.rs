@@ -95,6 +95,7 @@ fn executor(shelf: &Shelf, config: &Config) -> Result<LocalExecutor> {
     io.secrets = super::secret_sources(config)?;
     io.models = models(config)?;
     io.heir = true;
+    io.makers = Some(super::files::makers(shelf.store.clone()));
     LocalExecutor::new(io).map_err(failed)
 }
 
@@ -113,7 +114,7 @@ pub(crate) fn remove_work(shelf: &Shelf, config: &Config, runs: &[Arc<str>]) -> 
 }
 
 /// Where the processes of a store's runs work.
-fn work_folder(shelf: &Shelf) -> std::path::PathBuf {
+pub(super) fn work_folder(shelf: &Shelf) -> std::path::PathBuf {
     shelf
         .path
         .parent()

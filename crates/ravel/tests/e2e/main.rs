@@ -20,5 +20,6 @@ mod processes;
 mod reading;
 mod slice;
 mod stop;
+mod stored;
 mod streams;
 mod trouble;

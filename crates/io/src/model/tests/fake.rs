@@ -256,6 +256,7 @@ pub(super) fn request() -> ModelRequest {
 pub(super) async fn call(client: &Client, request: &ModelRequest) -> (Outcome, Log) {
     let mut log = Log::default();
     let call = Call {
+        run: "r",
         request,
         key: "k1",
         stream: None,

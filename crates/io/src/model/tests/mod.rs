@@ -329,6 +329,7 @@ async fn an_abort_closes_the_connection_and_books_what_came() {
     let outcome = client
         .call(
             Call {
+                run: "r",
                 request: &request,
                 key: "k1",
                 stream: None,
@@ -353,6 +354,7 @@ async fn an_abort_before_the_call_sends_nothing() {
     let failure = Failure::new(ErrorClass::Cancelled, "stopped");
     let request = request();
     let call = Call {
+        run: "r",
         request: &request,
         key: "k1",
         stream: None,
@@ -467,6 +469,7 @@ async fn elements_of_a_streamed_field_come_before_the_end() {
         ..request()
     };
     let call = Call {
+        run: "r",
         request: &request,
         key: "k1",
         stream: Some("items"),

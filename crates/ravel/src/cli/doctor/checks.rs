@@ -1,16 +1,18 @@
 //! The checks of `ravel doctor`: one function each, one line in [`all`].
 
+use std::collections::HashSet;
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use ravel_core::port_store::{Filter, Listing as _, Log as _};
 use serde::Serialize;
 
 use crate::cli::Context;
 use crate::config::{Config, counted};
 use crate::output::units;
-use crate::wire;
+use crate::wire::{self, Shelf, Stored};
 
 /// A machine whose clock is behind this is wrong: the program is newer (2026-01-01).
 const CLOCK_EARLIEST_MS: u64 = 1_767_225_600_000;
@@ -186,6 +188,7 @@ fn store(config: &Config) -> Vec<Finding> {
             ));
         }
     }
+    findings.extend(files(&shelf));
     let mut wal = path.into_os_string();
     wal.push("-wal");
     let bytes = std::fs::metadata(Path::new(&wal)).map_or(0, |facts| facts.len());
@@ -199,6 +202,55 @@ fn store(config: &Config) -> Vec<Finding> {
         ok("write-ahead log", units::bytes(bytes))
     });
     findings
+}
+
+/// Stored files that are lost are named, up to so many.
+const FILES_NAMED_MAX: usize = 5;
+
+/// The content of the files that the runs of the store refer to.
+fn files(shelf: &Shelf) -> Option<Finding> {
+    let files = wire::files(shelf);
+    let name = format!("files {}", files.folder().display());
+    let runs = shelf.store.runs(&Filter::default()).ok()?;
+    let mut seen = HashSet::new();
+    let mut lost = Vec::new();
+    for run in runs.iter().rev() {
+        // What cannot be read is told by the check of the store.
+        let Ok(turns) = shelf.store.load(&run.run) else {
+            continue;
+        };
+        for Stored { file, maker } in wire::stored(&run.run, &turns) {
+            if !seen.insert(file.hash.clone()) {
+                continue;
+            }
+            if let Err(error) = files.open(&file) {
+                let step = maker.step.as_deref().unwrap_or("its input");
+                let (name, hash) = (&file.name, &file.hash);
+                lost.push(format!(
+                    "`{name}` ({hash}, from {step} of run {}) {error}",
+                    run.run
+                ));
+            }
+        }
+    }
+    if seen.is_empty() {
+        return None;
+    }
+    let all = counted(seen.len(), "file");
+    if lost.is_empty() {
+        return Some(ok(name, format!("{all} verified")));
+    }
+    let count = lost.len();
+    lost.truncate(FILES_NAMED_MAX);
+    if count > FILES_NAMED_MAX {
+        lost.push(format!("and {} more", count - FILES_NAMED_MAX));
+    }
+    Some(fail(
+        name,
+        format!("{count} of {all} cannot be had: {}", lost.join("; ")),
+        "put them back from a copy, each under its hash; steps that read them fail until then. \
+         `ravel runs retry RUN --from STEP` makes one anew in a new run",
+    ))
 }
 
 fn space(config: &Config) -> Option<Finding> {

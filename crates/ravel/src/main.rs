@@ -2,6 +2,7 @@
 
 mod cli;
 mod config;
+mod conformance;
 mod error;
 mod exit;
 mod graph;

@@ -4,6 +4,7 @@ mod answer;
 mod check;
 mod completions;
 mod config;
+mod conformance;
 mod doctor;
 mod explain;
 mod graph;
@@ -19,7 +20,10 @@ mod schema;
 mod signal;
 mod watch;
 
+#[cfg(test)]
+pub(crate) use conformance::report as conformance_report;
 pub(crate) use messages::past;
+pub(crate) use runs::first_turn;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -98,6 +102,7 @@ enum Command {
     Schema(schema::Schema),
     Limits(limits::Limits),
     Doctor(doctor::Doctor),
+    Conformance(conformance::Conformance),
     Config(config::Show),
     Completions(completions::Completions),
     #[command(hide = true)]
@@ -167,6 +172,7 @@ fn run(cli: Cli, output: &Output) -> Result<Exit> {
         Command::Schema(command) => command.run(&context),
         Command::Limits(command) => command.run(&context),
         Command::Doctor(command) => command.run(&context),
+        Command::Conformance(command) => command.run(&context),
         Command::Config(command) => command.run(&context),
         Command::Completions(command) => command.run(&context),
         Command::Reference(command) => command.run(&context),

@@ -28,6 +28,7 @@ const COMMANDS: &[&[&str]] = &[
     &["schema"],
     &["limits"],
     &["doctor"],
+    &["conformance"],
     &["config"],
     &["completions"],
 ];

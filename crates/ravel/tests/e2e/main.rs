@@ -5,6 +5,7 @@
 )]
 
 mod commands;
+mod conformance;
 mod crash;
 mod docs;
 mod examples;

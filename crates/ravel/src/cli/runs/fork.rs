@@ -174,6 +174,13 @@ fn cut(shelf: &Shelf, run: &str, turns: &[Turn], path: &str) -> Result<Cut> {
     }
 }
 
+/// The turn in which a step became ready, as the log tells it: where `runs retry --from` cuts.
+pub(crate) fn first_turn(turns: &[Turn], step: Node) -> Option<u64> {
+    first_of(turns, step).map(|first| match first {
+        First::Began(turn) | First::Waited(turn, _) | First::Settled(turn) => turn,
+    })
+}
+
 /// What a log tells first of a step.
 enum First {
     /// It opened, or an attempt of it started.

@@ -12,6 +12,7 @@ mod resume;
 mod show;
 mod why;
 
+pub(crate) use fork::first_turn;
 pub(super) use list::is_owned;
 pub(super) use show::took_in_words;
 pub(super) use why::shown as shown_question;

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::Options;
 use super::error::ResultExt;
 use super::schema::{self, APPLICATION, FORMAT};
+use super::trouble::named_at;
 
 /// Statements kept prepared a connection: more than there are in this crate.
 const STATEMENTS_MAX: usize = 128;
@@ -20,6 +21,11 @@ const WAL_TRIES_MAX: u32 = 1_000;
 
 /// Opens the connection that writes; makes the file and its tables if they do not exist.
 pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, Error> {
+    // Opening writes, too: the index of the write-ahead log needs room.
+    try_writer(path, options).map_err(|error| named_at(path, error))
+}
+
+fn try_writer(path: &Path, options: &Options) -> Result<Connection, Error> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -62,6 +68,10 @@ pub(super) fn writer(path: &Path, options: &Options) -> Result<Connection, Error
 
 /// Opens a connection that reads.
 pub(super) fn reader(path: &Path, options: &Options) -> Result<Connection, Error> {
+    try_reader(path, options).map_err(|error| named_at(path, error))
+}
+
+fn try_reader(path: &Path, options: &Options) -> Result<Connection, Error> {
     if !path.exists() {
         return Err(Error::Unknown {
             what: format!("store at {}", path.display()),

@@ -14,11 +14,18 @@ const PROBE_BYTES: usize = 1024 * 1024;
 
 /// The error with its reason, as far as the folder of the store gives it away.
 pub(super) fn named(conn: &Connection, error: Error) -> Error {
+    match conn.path() {
+        Some(path) => named_at(Path::new(path), error),
+        None => error,
+    }
+}
+
+/// The same for a store that may not be open.
+pub(super) fn named_at(store: &Path, error: Error) -> Error {
     let Error::Io { message } = error else {
         return error;
     };
-    let folder = conn.path().and_then(|path| Path::new(path).parent());
-    match folder {
+    match store.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => match probe(folder) {
             Ok(()) => Error::Io { message },
             Err(why) => explained(message, folder, &why),

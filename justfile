@@ -28,3 +28,7 @@ bench *ARGS:
 # Simulated worlds: `just sim run --seeds 0..20000`, `just sim shrink 7`.
 sim *ARGS:
     cargo run --profile sim -p ravel-sim -- {{ARGS}}
+
+# The crash matrix as a table: `just crash --kills 200 --seed 7`, `just crash --row disk --json`.
+crash *ARGS:
+    cargo test --quiet -p ravel --test matrix -- --report {{ARGS}}

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 use ravel_core::effect::Effect;
-use ravel_core::lang::{Bundle, Catalog, PricedModels, Severity, TextLimits, ToolInfo, codes};
+use ravel_core::lang::{
+    ArgumentRule, Bundle, Catalog, PricedModels, Severity, TextLimits, ToolInfo, codes,
+};
 use ravel_core::types::Type;
 
 /// The flows of a folder below `tests`, by name; each with the other files of the folder at hand.
@@ -109,6 +111,7 @@ fn catalog() -> Catalog {
         ]),
         output: Type::any(),
         effect: Effect::Read,
+        rule: ArgumentRule::default(),
     };
     Catalog {
         tools: Some(IndexMap::from([("http.get".to_owned(), get)])),

@@ -82,6 +82,18 @@ pub(crate) enum Kind {
     Other,
 }
 
+/// Whether a path leads out of the folder, whatever stands there. (Others may, by links.)
+pub(crate) fn surely_outside(path: &str, folder: Option<&str>) -> bool {
+    let path = Path::new(path);
+    if path.is_absolute() {
+        return folder.is_some_and(|folder| !path.starts_with(folder));
+    }
+    let first = path
+        .components()
+        .find(|part| !matches!(part, Component::CurDir));
+    matches!(first, Some(Component::ParentDir))
+}
+
 impl Jail {
     pub(crate) const fn new(root: PathBuf) -> Self {
         Self { root }

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use ravel_core::effect::{ErrorClass, Failure, Fate, Outcome};
 use ravel_core::graph::Sandbox;
+use ravel_core::lang::limits::MEMORY_BYTES_MIN;
 use ravel_core::port::{Job, RunCommand, RunRequest};
 use secrecy::ExposeSecret;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -57,8 +58,6 @@ pub const END_MS_MAX: u64 = 10_000;
 pub const DRAIN_MS_MAX: u64 = 2_000;
 /// The field whose items, its lines, are given on as they are printed.
 const STREAMED_FIELD: &str = "stdout";
-/// Least memory of a process, bytes: below it nothing starts.
-pub const MEMORY_BYTES_MIN: u64 = 32 * 1024 * 1024;
 
 /// What all processes have in common.
 #[derive(Debug)]

@@ -17,7 +17,7 @@ use std::sync::LazyLock;
 use futures_util::future::BoxFuture;
 use indexmap::IndexMap;
 use ravel_core::effect::{Effect, ErrorClass, Failure, Fate, Outcome};
-use ravel_core::lang::ToolInfo;
+use ravel_core::lang::{ArgumentRule, CheckArguments, ToolInfo, WrongArgument};
 use ravel_core::port::Job;
 use ravel_core::types::{Type, Violation};
 use ravel_core::value::Val;
@@ -84,7 +84,17 @@ pub struct Tool {
     pub output: fn() -> Value,
     /// Arguments that work, as JSON.
     pub example: &'static str,
+    /// What it knows of arguments beyond the schema: said when a flow that writes them out is checked.
+    pub(crate) rule: Option<CheckArguments>,
     pub(crate) call: Call,
+}
+
+/// A failure of the arguments, as a rule tells it.
+pub(crate) fn wrong(field: Option<&'static str>, failure: &Failure) -> WrongArgument {
+    WrongArgument {
+        field,
+        message: failure.message.to_string(),
+    }
 }
 
 /// How a tool is carried out.
@@ -197,6 +207,7 @@ static CATALOG: LazyLock<IndexMap<String, ToolInfo>> = LazyLock::new(|| {
                 input,
                 output,
                 effect: tool.effect,
+                rule: ArgumentRule(tool.rule),
             },
         ))
     };
@@ -360,6 +371,137 @@ mod tests {
                 catalog()[tool.name].output.accepts(&output.into()).unwrap();
             }
         }
+    }
+
+    /// Whether every object of a schema that lists fields says that there are no others.
+    fn is_closed(schema: &Value) -> bool {
+        match schema {
+            Value::Object(map) => {
+                let fields = map.get("properties").and_then(Value::as_object);
+                let open = fields.is_some_and(|fields| !fields.contains_key("$file"))
+                    && map.get("additionalProperties") != Some(&Value::Bool(false));
+                !open && map.values().all(is_closed)
+            }
+            Value::Array(items) => items.iter().all(is_closed),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        }
+    }
+
+    #[test]
+    fn a_result_with_fields_has_no_others_so_that_a_misspelt_one_is_found() {
+        let open: Vec<&str> = TOOLS
+            .iter()
+            .filter(|tool| !is_closed(&(tool.output)()))
+            .map(|tool| tool.name)
+            .collect();
+        assert_eq!(open, Vec::<&str>::new());
+    }
+
+    /// What the checker says of a flow: each message, and its hint.
+    fn said(flow: &str) -> Vec<String> {
+        use ravel_core::lang::{Bundle, Catalog, TextLimits};
+        let files = std::collections::BTreeMap::from([("flow.yaml".to_owned(), flow.to_owned())]);
+        let known = Catalog {
+            tools: Some(catalog()),
+            folder: Some("/home/ada/flows".to_owned()),
+            ..Catalog::default()
+        };
+        let bundle = Bundle::load("flow.yaml", &files, Some(known), &TextLimits::default());
+        bundle
+            .unwrap()
+            .check()
+            .diagnostics
+            .into_iter()
+            .map(|found| match found.hint {
+                Some(hint) => format!("{} ({hint})", found.message),
+                None => found.message,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_field_that_a_tool_never_returns_is_found_before_the_run() {
+        let flow = r#"
+steps:
+  got: { tool: http.get, with: { url: "https://example.org" } }
+  notes: { tool: file.read, with: { path: notes.md } }
+  found: { tool: text.match, with: { text: a, pattern: a } }
+  changes: { tool: json.diff, with: { from: 1, to: 2 } }
+  parsed: { tool: json.parse, with: { text: "{}" } }
+  all:
+    set:
+      - "{{ got.bdy }} {{ got.statos }} {{ got.headers.anything }} {{ got.json.anything }}"
+      - "{{ notes.content }} {{ notes.text }}"
+      - "{{ found.matches[0].group }} {{ found.matches[0].named.anything }}"
+      - "{{ changes.changes[0].old }}"
+      - "{{ parsed.anything }}"
+"#;
+        assert_eq!(
+            said(flow),
+            [
+                "step `all` reads `got.bdy`, but `got` returns `status`, `headers`, `json`, `text` and `file` (did you mean `{{ got.json }}` or `{{ got.text }}`?)",
+                "step `all` reads `got.statos`, but `got` returns `status`, `headers`, `json`, `text` and `file` (did you mean `{{ got.status }}`?)",
+                "step `all` reads `notes.content`, but `notes` returns `text`, `json`, `file` and `bytes` (did you mean `{{ notes.text }}` or `{{ notes.json }}`?)",
+                "step `all` reads `found.matches[0].group`, but `found.matches[0]` has `text`, `at`, `groups` and `named` (did you mean `{{ found.matches[0].groups }}`?)",
+                "step `all` reads `changes.changes[0].old`, but `changes.changes[0]` has `op`, `path`, `value` and `was`",
+            ]
+        );
+    }
+
+    #[test]
+    fn arguments_that_can_never_work_are_found_before_the_run() {
+        let flow = r#"
+input: { path: string, text: string }
+steps:
+  outside: { tool: file.read, with: { path: ../x } }
+  beside: { tool: file.exists, with: { path: ./../x } }
+  absolute: { tool: file.write, with: { path: /etc/passwd, text: "{{ input.text }}" } }
+  nothing: { tool: file.write, with: { path: x } }
+  nowhere: { tool: file.read }
+  listed: { tool: file.list, with: { glob: "a[" } }
+  twice: { tool: http.post, with: { url: "https://example.org", json: "{{ input.text }}", text: a } }
+  address: { tool: http.get, with: { url: "https://" } }
+  header: { tool: http.get, with: { url: "https://example.org", headers: { "a b": c } } }
+  pattern: { tool: text.match, with: { text: "{{ input.text }}", pattern: "(" } }
+  replaced: { tool: text.replace, with: { text: a, find: "(", with: b, regex: true } }
+  pieces: { tool: text.chunk, with: { text: a, size: 2, overlap: 2 } }
+"#;
+        let outside = "leads out of the folder of the run (that of its flow file)";
+        assert_eq!(
+            said(flow),
+            [
+                format!("`../x` {outside}"),
+                format!("`./../x` {outside}"),
+                format!("`/etc/passwd` {outside}"),
+                "exactly one of these is needed: text, json, file".to_owned(),
+                "exactly one of these is needed: path, file".to_owned(),
+                "glob: error parsing glob 'a[': unclosed character class; missing ']'".to_owned(),
+                "a request has one body: `json`, `text` or `form`".to_owned(),
+                "url: `https://` is not valid: empty host".to_owned(),
+                "headers: \"a b\" is not the name of a header".to_owned(),
+                "the pattern is not right: unclosed group".to_owned(),
+                "the pattern is not right: unclosed group".to_owned(),
+                "`overlap` (2) must be smaller than `size` (2)".to_owned(),
+            ]
+        );
+    }
+
+    #[test]
+    fn arguments_that_may_work_pass() {
+        let flow = r#"
+input: { path: string, text: string }
+steps:
+  a: { tool: file.read, with: { path: "{{ input.path }}" } }
+  b: { tool: file.read, with: { path: sub/../x } }
+  c: { tool: file.read, with: { path: /home/ada/flows/x } }
+  d: { tool: file.write, with: { path: "..{{ input.path }}", text: "{{ input.text }}" } }
+  e: { tool: file.list }
+  f: { tool: http.get, with: { url: "{{ input.text }}" } }
+  g: { tool: text.match, with: { text: a, pattern: "({{ input.text }}" } }
+  h: { tool: text.replace, with: { text: a, find: "(", with: b } }
+  i: { tool: text.chunk, with: { text: a, size: 2, overlap: "{{ input.text | int }}" } }
+"#;
+        assert_eq!(said(flow), Vec::<String>::new());
     }
 
     #[test]

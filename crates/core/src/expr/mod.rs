@@ -49,6 +49,7 @@ pub(crate) use inner::inner_words;
 pub(crate) use json::is_too_large;
 pub use json::{JsonError, exact_json};
 pub(crate) use ops::order_numbers;
+pub(crate) use parse::has_tags;
 pub use parse::{BLOCK_DEPTH_MAX, SOURCE_BYTES_MAX, TAG_TOKENS_MAX, TAGS_MAX};
 pub use quote::{HandQuoted, InnerProgram, Quote};
 pub use scope::{EmptyScope, EvalError, Lookup, ObjectScope, Scope, SyntaxError};

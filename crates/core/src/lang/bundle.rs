@@ -488,7 +488,10 @@ impl<'a> Loader<'a> {
 
 /// The problem of a file that cannot be read.
 pub(crate) fn unreadable(path: &str, error: &ReadError, span: Span) -> Problem {
-    let hint = nearest_file(path, error.near.iter().map(String::as_str))
+    // The file itself is no other one: that it is there is not what is wrong with it.
+    let own = path.rsplit('/').next().unwrap_or(path);
+    let others = error.near.iter().map(String::as_str);
+    let hint = nearest_file(path, others.filter(|near| *near != own))
         .map(|near| format!("did you mean `{near}`?"));
     Problem::new(
         codes::FILE,

@@ -18,6 +18,41 @@ pub struct ToolInfo {
     pub output: Type,
     /// What it does to the world.
     pub effect: Effect,
+    /// What it knows of its arguments beyond their types. Not stored: a flow that was started is not held to it again.
+    #[serde(skip)]
+    pub rule: ArgumentRule,
+}
+
+/// Arguments of a call as a flow writes them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arguments {
+    /// An object of the fields that are given; null where only the run knows the value.
+    pub fields: serde_json::Value,
+    /// The absolute folder that relative paths start at, if it is known.
+    pub folder: Option<String>,
+}
+
+/// Why a call must fail, whatever the world is like.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrongArgument {
+    /// The field at fault, if it is one.
+    pub field: Option<&'static str>,
+    /// A sentence.
+    pub message: String,
+}
+
+/// Says what is wrong with arguments as far as they are written out.
+pub type CheckArguments = fn(&Arguments) -> Result<(), WrongArgument>;
+
+/// What a tool says of arguments before anything runs, if it does.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ArgumentRule(pub Option<CheckArguments>);
+
+impl PartialEq for ArgumentRule {
+    /// A rule is a part of the program, not of what is known about the tool.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
 }
 
 /// What there is outside the flow's own files.
@@ -31,6 +66,8 @@ pub struct Catalog {
     pub providers: Option<Vec<String>>,
     /// The models whose price is known. `None`: not known, so not checked.
     pub priced: Option<PricedModels>,
+    /// The absolute folder that relative paths of the run's steps start at. `None`: not known, so not checked.
+    pub folder: Option<String>,
     /// Flows of the project: name to path.
     pub flows: IndexMap<String, String>,
     /// `defaults` of the project, as under `defaults:` of a flow.

@@ -1,5 +1,7 @@
 //! Durations, sizes, counts and shares as users write them.
 
+use serde_json::{Number, Value};
+
 use crate::effect::Millis;
 
 /// Units of a duration, longest name first where one starts with another.
@@ -56,6 +58,60 @@ pub fn duration(text: &str) -> Result<Millis, String> {
     Ok(millis as Millis)
 }
 
+/// The last time that a `wait` can end: the end of the year 9999, which text has in every time zone.
+pub const INSTANT_MAX_MS: Millis = 253_402_207_200_000;
+/// The largest size, bytes: what is larger is no size of anything.
+pub const SIZE_BYTES_MAX: u64 = 1 << 60;
+/// The largest count.
+pub const COUNT_MAX: u64 = 1 << 60;
+
+/// A span that a flow computes: a number of seconds, or text such as `90s`, `5m`, `1h30m`.
+pub fn span(value: &Value) -> Result<Millis, String> {
+    let wrong = || {
+        format!("{value} is not a span of time; write a number of seconds, or text such as `5m`")
+    };
+    match value {
+        Value::Number(seconds) => match millis(seconds, DURATION_MAX_MS).ok_or_else(wrong)? {
+            Some(millis) => Ok(millis),
+            None => Err(format!("{value} seconds are longer than a hundred years")),
+        },
+        Value::String(text) => {
+            duration(text).map_err(|why| format!("{value} is not a span of time: {why}"))
+        }
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(wrong()),
+    }
+}
+
+/// An instant that a flow names: RFC 3339 text with an offset, or seconds since the epoch.
+pub fn instant(value: &Value) -> Result<Millis, String> {
+    let wrong = || {
+        format!("{value} is not a time; write RFC 3339 text with an offset, or seconds since 1970")
+    };
+    match value {
+        Value::Number(seconds) => match millis(seconds, INSTANT_MAX_MS).ok_or_else(wrong)? {
+            Some(millis) => Ok(millis),
+            None => Err(format!(
+                "{value} is a time after the year 9999; the number is of seconds since 1970, not of milliseconds"
+            )),
+        },
+        Value::String(text) => {
+            let time: jiff::Timestamp = text.trim().parse().map_err(|_| wrong())?;
+            Ok(u64::try_from(time.as_millisecond()).unwrap_or(0))
+        }
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => Err(wrong()),
+    }
+}
+
+/// Seconds in milliseconds: `None` when they are negative, `Some(None)` when they are more than `max`.
+fn millis(seconds: &Number, max: Millis) -> Option<Option<Millis>> {
+    if let Some(whole) = seconds.as_u64() {
+        let millis = whole.checked_mul(1000).filter(|millis| *millis <= max);
+        return Some(millis);
+    }
+    let millis = (seconds.as_f64()? * 1000.0).round();
+    (millis >= 0.0).then(|| (millis <= max as f64).then_some(millis as Millis))
+}
+
 /// `1s..30s`, or one duration for both ends.
 pub fn duration_range(text: &str) -> Result<(Millis, Millis), String> {
     let Some((low, high)) = text.split_once("..") else {
@@ -92,7 +148,11 @@ pub fn count(text: &str) -> Result<u64, String> {
     let number: f64 = text[..digits]
         .parse()
         .map_err(|_| format!("`{text}` is no count: write `200k`, `1.5M` or a number"))?;
-    Ok((number * scale).round() as u64)
+    let count = (number * scale).round();
+    if count > COUNT_MAX as f64 {
+        return Err(format!("`{text}` is too large for a count"));
+    }
+    Ok(count as u64)
 }
 
 /// `512MiB`, `1GB`, `4096`: bytes.
@@ -119,7 +179,11 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     let number: f64 = text[..digits]
         .parse()
         .map_err(|_| format!("`{text}` is no size: write `512MiB`, `1GB` or a number of bytes"))?;
-    Ok((number * scale as f64).round() as u64)
+    let bytes = (number * scale as f64).round();
+    if bytes > SIZE_BYTES_MAX as f64 {
+        return Err(format!("`{text}` is too large for a size"));
+    }
+    Ok(bytes as u64)
 }
 
 /// `5%`: percent.
@@ -138,6 +202,8 @@ pub fn percent(text: &str) -> Result<f64, String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -171,5 +237,69 @@ mod tests {
         assert_eq!(percent("5%"), Ok(5.0));
         assert!(percent("105%").is_err());
         assert!(percent("5").is_err());
+    }
+
+    #[test]
+    fn spans_are_seconds_or_text_with_units() {
+        for (value, expected) in [
+            (json!(1.5), 1_500),
+            (json!(90), 90_000),
+            (json!("250ms"), 250),
+            (json!("1h30m"), 5_400_000),
+            (json!(" 2d "), 172_800_000),
+        ] {
+            assert_eq!(span(&value), Ok(expected), "{value}");
+        }
+        let unit = r#""5" is not a span of time: `5` has no unit: write `5s` for seconds"#;
+        assert_eq!(span(&json!("5")), Err(unit.to_owned()));
+        let long = |text: &str| Err(format!("{text} seconds are longer than a hundred years"));
+        assert_eq!(span(&json!(1e30)), long("1e+30"));
+        assert_eq!(span(&json!(u64::MAX)), long("18446744073709551615"));
+        for value in [
+            json!(""),
+            json!("m5"),
+            json!(-1),
+            json!(-0.5),
+            json!(null),
+            json!("5 minutes"),
+            json!("2000000h"),
+        ] {
+            assert!(span(&value).is_err(), "{value}");
+        }
+    }
+
+    #[test]
+    fn instants_need_an_offset_and_end_with_the_year_9999() {
+        assert_eq!(instant(&json!("1970-01-01T00:00:01Z")), Ok(1_000));
+        assert_eq!(instant(&json!("1970-01-01T01:00:01+01:00")), Ok(1_000));
+        assert_eq!(instant(&json!(1_790_000_000)), Ok(1_790_000_000_000));
+        assert_eq!(instant(&json!(1.25)), Ok(1_250));
+        assert!(instant(&json!("1970-01-01T00:00:01")).is_err());
+        assert!(instant(&json!(-1)).is_err());
+        let last = INSTANT_MAX_MS / 1000;
+        assert_eq!(instant(&json!(last)), Ok(INSTANT_MAX_MS));
+        for late in [
+            json!(last + 1),
+            json!(1e30),
+            json!(9_007_199_254_740_993_u64),
+        ] {
+            let text = format!(
+                "{late} is a time after the year 9999; the number is of seconds since 1970, not of milliseconds"
+            );
+            assert_eq!(instant(&late), Err(text));
+        }
+    }
+
+    #[test]
+    fn sizes_and_counts_have_an_end() {
+        let digits = "9".repeat(30);
+        assert_eq!(
+            bytes(&format!("{digits}GB")),
+            Err(format!("`{digits}GB` is too large for a size"))
+        );
+        assert_eq!(
+            count(&digits),
+            Err(format!("`{digits}` is too large for a count"))
+        );
     }
 }

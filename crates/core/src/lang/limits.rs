@@ -28,6 +28,8 @@ pub const MAX_TOKENS_DEFAULT: u32 = 4_096;
 pub const CPU_SECONDS_DEFAULT: u64 = 3_600;
 /// Address space of a process, bytes. Runtimes reserve far more than they use.
 pub const MEMORY_BYTES_DEFAULT: u64 = 64 << 30;
+/// Least memory of a process, bytes: below it nothing starts.
+pub const MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// Bytes that stdout of a process may hold, and that are kept of stderr.
 pub const OUTPUT_BYTES_DEFAULT: u64 = 8 << 20;
 /// Largest file that a process may write, bytes.

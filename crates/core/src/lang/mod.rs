@@ -24,7 +24,9 @@ mod source;
 mod tree;
 
 pub use bundle::Bundle;
-pub use catalog::{Catalog, PricedModels, ToolInfo};
+pub use catalog::{
+    ArgumentRule, Arguments, Catalog, CheckArguments, PricedModels, ToolInfo, WrongArgument,
+};
 pub use check::Checked;
 pub(crate) use diagnostic::names;
 pub use diagnostic::{Diagnostic, Excerpt, Severity, Unshown, count};

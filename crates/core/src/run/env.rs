@@ -397,7 +397,13 @@ impl Scope for Env<'_> {
             "carry" => {
                 let round = || self.nearest(|role| matches!(role, Role::Round(_)));
                 let carry = || round().and_then(|round| self.state.slot_value(round, Slot::Item));
-                return known(self.overlay.carry.clone().or_else(carry));
+                // In a first round that was given none there is none, as of a step that did not run.
+                return match self.overlay.carry.clone().or_else(carry) {
+                    Some(carry) => Lookup::Value(carry),
+                    None => Lookup::Absent {
+                        step: "carry".into(),
+                    },
+                };
             }
             "rounds" => return known(self.rounds()),
             "loop" => return known(self.loop_value()),

@@ -15,7 +15,6 @@ mod env;
 mod request;
 mod state;
 mod terms;
-mod time;
 mod view;
 
 #[cfg(test)]

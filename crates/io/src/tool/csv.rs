@@ -35,6 +35,7 @@ pub(super) static PARSE: Tool = Tool {
         )
     },
     example: r#"{"text": "name,age\nAda,36\n"}"#,
+    rule: None,
     call: Call::Inline(parse),
 };
 
@@ -54,6 +55,7 @@ pub(super) static FORMAT: Tool = Tool {
     },
     output: text_output,
     example: r#"{"rows": [{"name": "Ada", "age": 36}]}"#,
+    rule: None,
     call: Call::Inline(format),
 };
 

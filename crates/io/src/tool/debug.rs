@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use ravel_core::effect::{Effect, ErrorClass, Failure, Outcome};
 use serde_json::json;
 
+use super::json::object;
 use super::{Ask, Call, Context, Tool, number_of, text_of};
 use crate::abort::stopped;
 
@@ -22,6 +23,7 @@ pub(super) static ECHO: Tool = Tool {
     input: || json!({ "type": "object" }),
     output: || json!({}),
     example: r#"{"greeting": "hello"}"#,
+    rule: None,
     call: Call::Inline(|input| Ok(input.clone())),
 };
 
@@ -42,6 +44,7 @@ pub(super) static FAIL: Tool = Tool {
     },
     output: || json!({}),
     example: r#"{"class": "rate_limited", "message": "too fast", "fate": "unknown"}"#,
+    rule: None,
     call: Call::Task(fail),
 };
 
@@ -67,8 +70,9 @@ pub(super) static COUNT: Tool = Tool {
             "additionalProperties": false,
         })
     },
-    output: || json!({ "type": "object", "properties": { "count": { "type": "integer" } }, "required": ["count"] }),
+    output: || object(json!({ "count": { "type": "integer" } }), &["count"]),
     example: r#"{"name": "mails"}"#,
+    rule: None,
     call: Call::Inline(|input| {
         let mut counters = COUNTERS.lock().unwrap_or_else(PoisonError::into_inner);
         let count = counters
@@ -106,6 +110,7 @@ pub(super) static SLEEP: Tool = Tool {
     },
     output: || json!({}),
     example: r#"{"ms": 50, "value": "done"}"#,
+    rule: None,
     call: Call::Task(sleep),
 };
 

@@ -11,14 +11,15 @@ use futures_util::future::BoxFuture;
 use globset::{GlobBuilder, GlobMatcher};
 use ravel_core::effect::{Effect, ErrorClass, Failure, Outcome};
 use ravel_core::expr::exact_json;
+use ravel_core::lang::{Arguments, WrongArgument};
 use rustix::fs::{AtFlags, Dir, FileType, statat};
 use serde_json::{Value, json};
 
 use super::json::object;
-use super::{Ask, Call, Context, Fault, Tool, flag_of, invalid, number_of, text_of};
+use super::{Ask, Call, Context, Fault, Tool, flag_of, invalid, number_of, text_of, wrong};
 use crate::abort::{Abort, stopped};
 use crate::files::FileValue;
-use crate::jail::{Kind, Refusal};
+use crate::jail::{self, Kind, Refusal};
 use crate::trouble;
 
 /// Largest file that is read into a value, bytes, unless the step says `max_bytes`.
@@ -57,13 +58,13 @@ pub(super) static READ: Tool = Tool {
         )
     },
     output: || {
-        json!({
-            "type": "object",
-            "properties": { "text": { "type": "string" }, "json": {}, "file": file_schema(), "bytes": { "type": "integer" } },
-            "required": ["bytes"],
-        })
+        object(
+            json!({ "text": { "type": "string" }, "json": {}, "file": file_schema(), "bytes": { "type": "integer" } }),
+            &["bytes"],
+        )
     },
     example: r#"{"path": "notes/today.md"}"#,
+    rule: Some(read_rule),
     call: Call::Task(|context, ask| blocking(context, ask, read)),
 };
 
@@ -77,6 +78,7 @@ pub(super) static WRITE: Tool = Tool {
     },
     output: path_output,
     example: r#"{"path": "out/report.md", "text": "All well.\n"}"#,
+    rule: Some(write_rule),
     call: Call::Task(|context, ask| blocking(context, ask, write)),
 };
 
@@ -92,6 +94,7 @@ pub(super) static APPEND: Tool = Tool {
     },
     output: path_output,
     example: r#"{"path": "out/journal.log", "text": "done\n"}"#,
+    rule: Some(inside),
     call: Call::Task(|context, ask| blocking(context, ask, append)),
 };
 
@@ -124,6 +127,7 @@ pub(super) static LIST: Tool = Tool {
         )
     },
     example: r#"{"path": "src", "glob": "**/*.py", "recursive": true}"#,
+    rule: Some(list_rule),
     call: Call::Task(|context, ask| blocking(context, ask, list)),
 };
 
@@ -140,6 +144,7 @@ pub(super) static EXISTS: Tool = Tool {
         )
     },
     example: r#"{"path": "out/report.md"}"#,
+    rule: Some(inside),
     call: Call::Task(|context, ask| blocking(context, ask, exists)),
 };
 
@@ -150,6 +155,7 @@ pub(super) static DELETE: Tool = Tool {
     input: || object(json!({ "path": path_schema() }), &["path"]),
     output: || object(json!({ "deleted": { "type": "boolean" } }), &["deleted"]),
     example: r#"{"path": "out/report.md"}"#,
+    rule: Some(inside),
     call: Call::Task(|context, ask| blocking(context, ask, delete)),
 };
 
@@ -198,11 +204,9 @@ fn refused(path: &str, refusal: Refusal) -> Fault {
     Fault::not_done(match refusal {
         Refusal::Missing => failure(ErrorClass::NotFound, "there is no such file"),
         Refusal::NoFolder(folder) => crate::run::folder_missing(&format!("`{path}`"), &folder),
-        Refusal::Outside => failure(
-            ErrorClass::PolicyDenied,
-            "it leads out of the folder of the run (that of its flow file)",
-        )
-        .with_code("outside"),
+        Refusal::Outside => {
+            failure(ErrorClass::PolicyDenied, &format!("it {LEADS_OUT}")).with_code("outside")
+        }
         Refusal::Denied => failure(ErrorClass::PolicyDenied, "the system does not allow it"),
         Refusal::Wrong(text) => failure(ErrorClass::InvalidInput, &text),
         Refusal::Failed(error) => {
@@ -211,9 +215,46 @@ fn refused(path: &str, refusal: Refusal) -> Fault {
     })
 }
 
+const LEADS_OUT: &str = "leads out of the folder of the run (that of its flow file)";
+/// Where `file.read` reads from.
+const READ_FROM: &[&str] = &["path", "file"];
+/// What `file.write` writes.
+const WRITTEN: &[&str] = &["text", "json", "file"];
+
+/// A path that is written out stays inside.
+fn inside(arguments: &Arguments) -> Result<(), WrongArgument> {
+    let Some(path) = arguments.fields.get("path").and_then(Value::as_str) else {
+        return Ok(());
+    };
+    if jail::surely_outside(path, arguments.folder.as_deref()) {
+        return Err(WrongArgument {
+            field: Some("path"),
+            message: format!("`{path}` {LEADS_OUT}"),
+        });
+    }
+    Ok(())
+}
+
+fn read_rule(arguments: &Arguments) -> Result<(), WrongArgument> {
+    exactly_one(&arguments.fields, READ_FROM).map_err(|failure| wrong(None, &failure))?;
+    inside(arguments)
+}
+
+fn write_rule(arguments: &Arguments) -> Result<(), WrongArgument> {
+    exactly_one(&arguments.fields, WRITTEN).map_err(|failure| wrong(None, &failure))?;
+    inside(arguments)
+}
+
+fn list_rule(arguments: &Arguments) -> Result<(), WrongArgument> {
+    if let Some(glob) = arguments.fields.get("glob").and_then(Value::as_str) {
+        matcher(glob).map_err(|failure| wrong(Some("glob"), &failure))?;
+    }
+    inside(arguments)
+}
+
 fn read(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     let Ask { input, abort, .. } = ask;
-    exactly_one(input, &["path", "file"])?;
+    exactly_one(input, READ_FROM).map_err(Fault::not_done)?;
     let most = number_of(input, "max_bytes", READ_BYTES_MAX);
     let (path, from) = open(context, ask, input)?;
     let file = Stoppable { from, abort };
@@ -261,7 +302,7 @@ fn read(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
 }
 
 /// Refuses arguments that name none or several of these.
-fn exactly_one(input: &Value, names: &[&str]) -> Result<(), Fault> {
+fn exactly_one(input: &Value, names: &[&str]) -> Result<(), Failure> {
     if names
         .iter()
         .filter(|name| input.get(**name).is_some())
@@ -270,10 +311,10 @@ fn exactly_one(input: &Value, names: &[&str]) -> Result<(), Fault> {
     {
         return Ok(());
     }
-    Err(Fault::not_done(invalid(format!(
+    Err(invalid(format!(
         "exactly one of these is needed: {}",
         names.join(", ")
-    ))))
+    )))
 }
 
 /// The file that is meant, and how it is called in messages.
@@ -298,7 +339,7 @@ fn open(context: &Context, ask: Ask<'_>, input: &Value) -> Result<(String, File)
 
 fn write(context: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
     let Ask { input, abort, .. } = ask;
-    exactly_one(input, &["text", "json", "file"])?;
+    exactly_one(input, WRITTEN).map_err(Fault::not_done)?;
     let path = text_of(input, "path");
     let source: Box<dyn Read> = match (input.get("text").and_then(Value::as_str), input.get("json"))
     {
@@ -379,7 +420,8 @@ fn list(_: &Context, ask: Ask<'_>) -> Result<Value, Fault> {
         .get("glob")
         .and_then(Value::as_str)
         .map(matcher)
-        .transpose()?;
+        .transpose()
+        .map_err(Fault::not_done)?;
     let start = ask
         .jail
         .relative(path)
@@ -469,8 +511,8 @@ fn entries_of(ask: Ask<'_>, folder: &Path) -> Result<Vec<Entry>, Refusal> {
     Ok(entries)
 }
 
-fn matcher(glob: &str) -> Result<GlobMatcher, Fault> {
+fn matcher(glob: &str) -> Result<GlobMatcher, Failure> {
     let made = GlobBuilder::new(glob).literal_separator(true).build();
     made.map(|glob| glob.compile_matcher())
-        .map_err(|error| Fault::not_done(invalid(format!("glob: {error}"))))
+        .map_err(|error| invalid(format!("glob: {error}")))
 }

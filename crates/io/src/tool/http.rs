@@ -43,6 +43,7 @@ macro_rules! tools {
             input: || input($body),
             output: || output(stringify!($call) != "head"),
             example: $example,
+            rule: Some(ask::rule),
             call: Call::Task($call),
         };
 
@@ -122,7 +123,12 @@ fn output(body: bool) -> Value {
         let file = json!({ "type": "object", "properties": { "$file": { "type": "string" } } });
         fields.insert("file".to_owned(), with_note(file, "when it is not text"));
     }
-    json!({ "type": "object", "properties": fields, "required": ["status", "headers"] })
+    json!({
+        "type": "object",
+        "properties": fields,
+        "required": ["status", "headers"],
+        "additionalProperties": false,
+    })
 }
 
 /// One request to its end, whatever that is.

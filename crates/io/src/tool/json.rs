@@ -13,6 +13,7 @@ pub(super) static PARSE: Tool = Tool {
     input: || object(json!({ "text": { "type": "string" } }), &["text"]),
     output: || json!({}),
     example: r#"{"text": "{\"a\": [1, 2]}"}"#,
+    rule: None,
     call: Call::Inline(|input| {
         exact_json(text_of(input, "text"))
             .map_err(|error| invalid(format!("the text is not JSON: {error}")))
@@ -31,6 +32,7 @@ pub(super) static FORMAT: Tool = Tool {
     },
     output: text_output,
     example: r#"{"value": {"a": 1}, "pretty": true}"#,
+    rule: None,
     call: Call::Inline(|input| {
         let value = input.get("value").unwrap_or(&Value::Null);
         let text = if flag_of(input, "pretty", false) {
@@ -58,6 +60,7 @@ pub(super) static QUERY: Tool = Tool {
     },
     output: || json!({}),
     example: r#"{"value": {"a": [{"b": 7}]}, "pointer": "/a/0/b"}"#,
+    rule: None,
     call: Call::Inline(|input| {
         let pointer = text_of(input, "pointer");
         let found = input
@@ -81,6 +84,7 @@ pub(super) static MERGE: Tool = Tool {
     input: || object(json!({ "base": {}, "patch": {} }), &["base", "patch"]),
     output: || json!({}),
     example: r#"{"base": {"a": 1, "b": {"c": 2}}, "patch": {"a": null, "b": {"d": 3}}}"#,
+    rule: None,
     call: Call::Inline(|input| {
         let mut merged = input.get("base").cloned().unwrap_or_default();
         merge(&mut merged, input.get("patch").unwrap_or(&Value::Null));
@@ -94,17 +98,17 @@ pub(super) static DIFF: Tool = Tool {
     effect: Effect::Pure,
     input: || object(json!({ "from": {}, "to": {} }), &["from", "to"]),
     output: || {
-        let change = json!({
-            "type": "object",
-            "properties": { "op": { "enum": ["add", "remove", "replace"] }, "path": { "type": "string" }, "value": {}, "was": {} },
-            "required": ["op", "path"],
-        });
+        let change = object(
+            json!({ "op": { "enum": ["add", "remove", "replace"] }, "path": { "type": "string" }, "value": {}, "was": {} }),
+            &["op", "path"],
+        );
         object(
             json!({ "equal": { "type": "boolean" }, "changes": { "type": "array", "items": change } }),
             &["equal", "changes"],
         )
     },
     example: r#"{"from": {"a": 1}, "to": {"a": 2, "b": 3}}"#,
+    rule: None,
     call: Call::Inline(|input| {
         let mut changes = Changes {
             all: Vec::new(),

@@ -1,11 +1,14 @@
 //! `text.*`: cutting, finding and replacing.
 
 use ravel_core::effect::{Effect, Failure};
+use ravel_core::lang::{Arguments, WrongArgument};
 use regex::{Captures, Regex, RegexBuilder};
 use serde_json::{Map, Value, json};
 
 use super::json::object;
-use super::{Call, RESULT_BYTES_MAX, Room, Tool, flag_of, invalid, no_room, number_of, text_of};
+use super::{
+    Call, RESULT_BYTES_MAX, Room, Tool, flag_of, invalid, no_room, number_of, text_of, wrong,
+};
 
 /// Largest compiled pattern, bytes.
 pub const PATTERN_BYTES_MAX: usize = 1024 * 1024;
@@ -31,6 +34,7 @@ pub(super) static SPLIT: Tool = Tool {
     },
     output: || list_output("parts"),
     example: r#"{"text": "a, b,c", "by": ",", "trim": true}"#,
+    rule: None,
     call: Call::Inline(|input| {
         let parts = text_of(input, "text").split(text_of(input, "by"));
         Ok(json!({ "parts": parts_of(input, parts, true)? }))
@@ -53,6 +57,7 @@ pub(super) static LINES: Tool = Tool {
     },
     output: || list_output("lines"),
     example: r#"{"text": "a\n\nb\n"}"#,
+    rule: None,
     call: Call::Inline(|input| {
         let lines = text_of(input, "text").lines();
         Ok(json!({ "lines": parts_of(input, lines, false)? }))
@@ -75,22 +80,22 @@ pub(super) static MATCH: Tool = Tool {
         )
     },
     output: || {
-        let one = json!({
-            "type": "object",
-            "properties": {
+        let one = object(
+            json!({
                 "text": { "type": "string" },
                 "at": { "type": "integer" },
                 "groups": { "type": "array", "items": { "type": ["string", "null"] } },
                 "named": { "type": "object" },
-            },
-            "required": ["text", "at", "groups", "named"],
-        });
+            }),
+            &["text", "at", "groups", "named"],
+        );
         object(
             json!({ "found": { "type": "boolean" }, "matches": { "type": "array", "items": one } }),
             &["found", "matches"],
         )
     },
     example: r#"{"text": "order 4471, order 4472", "pattern": "order (?<id>\\d+)"}"#,
+    rule: Some(|arguments| pattern_rule(arguments, "pattern")),
     call: Call::Inline(find),
 };
 
@@ -115,6 +120,7 @@ pub(super) static REPLACE: Tool = Tool {
         object(fields, &["text", "count"])
     },
     example: r#"{"text": "2026-03-01", "find": "(\\d+)-(\\d+)-(\\d+)", "with": "$3.$2.$1", "regex": true}"#,
+    rule: Some(replace_rule),
     call: Call::Inline(replace),
 };
 
@@ -135,6 +141,7 @@ pub(super) static CHUNK: Tool = Tool {
     },
     output: || list_output("chunks"),
     example: r#"{"text": "one two three four", "size": 2, "overlap": 1, "by": "words"}"#,
+    rule: Some(chunk_rule),
     call: Call::Inline(chunk),
 };
 
@@ -165,7 +172,41 @@ fn pattern(input: &Value, text: &str) -> Result<Regex, Failure> {
         .case_insensitive(flag_of(input, "ignore_case", false))
         .size_limit(PATTERN_BYTES_MAX)
         .build()
-        .map_err(|error| invalid(format!("the pattern is not right: {error}")))
+        .map_err(|error| {
+            // The first lines show the place, under the pattern; the last one says what it is.
+            let error = error.to_string();
+            let why = error.lines().last().unwrap_or_default();
+            let why = why.trim_start_matches("error: ");
+            invalid(format!("the pattern is not right: {why}"))
+        })
+}
+
+/// A pattern that is written out is one.
+fn pattern_rule(arguments: &Arguments, field: &'static str) -> Result<(), WrongArgument> {
+    let fields = &arguments.fields;
+    match fields.get(field).and_then(Value::as_str) {
+        Some(text) => pattern(fields, text)
+            .map(|_| ())
+            .map_err(|failure| wrong(Some(field), &failure)),
+        None => Ok(()),
+    }
+}
+
+fn replace_rule(arguments: &Arguments) -> Result<(), WrongArgument> {
+    if flag_of(&arguments.fields, "regex", false) {
+        return pattern_rule(arguments, "find");
+    }
+    Ok(())
+}
+
+fn chunk_rule(arguments: &Arguments) -> Result<(), WrongArgument> {
+    let fields = &arguments.fields;
+    if fields.get("size").is_some_and(Value::is_number)
+        && fields.get("overlap").is_some_and(Value::is_number)
+    {
+        sizes(fields).map_err(|failure| wrong(Some("overlap"), &failure))?;
+    }
+    Ok(())
 }
 
 fn find(input: &Value) -> Result<Value, Failure> {
@@ -238,8 +279,8 @@ fn replace(input: &Value) -> Result<Value, Failure> {
     Ok(json!({ "text": new, "count": count }))
 }
 
-fn chunk(input: &Value) -> Result<Value, Failure> {
-    let text = text_of(input, "text");
+/// `size` and `overlap`.
+fn sizes(input: &Value) -> Result<(usize, usize), Failure> {
     let number = |field: &str| usize::try_from(number_of(input, field, 0)).unwrap_or(usize::MAX);
     let (size, overlap) = (number("size"), number("overlap"));
     if overlap >= size {
@@ -247,6 +288,12 @@ fn chunk(input: &Value) -> Result<Value, Failure> {
             "`overlap` ({overlap}) must be smaller than `size` ({size})"
         )));
     }
+    Ok((size, overlap))
+}
+
+fn chunk(input: &Value) -> Result<Value, Failure> {
+    let text = text_of(input, "text");
+    let (size, overlap) = sizes(input)?;
     // Where each unit begins; the end of the text closes the last one.
     let mut starts: Vec<usize> = match text_of(input, "by") {
         "words" => word_starts(text),

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 use ravel_core::graph::Graph;
 use ravel_core::lang::{
-    Bundle, Catalog, Diagnostic, PricedModels, ReadError, Severity, Source, TextLimits, ToolInfo,
+    Bundle, Catalog, Diagnostic, PricedModels, ReadError, Severity, Source, TextLimits,
 };
-use ravel_core::types::Type;
 
 use crate::config::Config;
 use crate::error::{Error, Result, nearest};
@@ -32,12 +31,11 @@ struct Disk;
 impl Source for Disk {
     fn read(&self, path: &str) -> std::result::Result<String, ReadError> {
         let path = Path::new(path);
-        std::fs::read_to_string(path).map_err(|error| {
-            let mut unread = ReadError::new(match error.kind() {
-                std::io::ErrorKind::NotFound => "there is no such file".to_owned(),
-                std::io::ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
-                _ => error.to_string(),
-            });
+        let bytes = std::fs::read(path).map_err(|error| {
+            if error.kind() != std::io::ErrorKind::NotFound {
+                return ReadError::new(error.to_string());
+            }
+            let mut unread = ReadError::new("there is no such file");
             let folder = path
                 .parent()
                 .filter(|folder| !folder.as_os_str().is_empty())
@@ -49,6 +47,14 @@ impl Source for Disk {
                 .filter_map(|entry| entry.file_name().into_string().ok())
                 .collect();
             unread
+        })?;
+        String::from_utf8(bytes).map_err(|error| {
+            let good = error.utf8_error().valid_up_to();
+            let lines = error.as_bytes()[..good].iter();
+            let line = 1 + lines.filter(|byte| **byte == b'\n').count();
+            ReadError::new(format!(
+                "line {line} is not UTF-8 text; save the file as UTF-8"
+            ))
         })
     }
 }
@@ -58,7 +64,8 @@ pub(crate) fn load(
     path: &str,
     config: &Config,
 ) -> Result<std::result::Result<Loaded, Vec<Diagnostic>>> {
-    let catalog = catalog(config)?;
+    let folder = folder_of(path, Path::new(".")).ok();
+    let catalog = catalog(config, folder.map(|folder| folder.to_string()))?;
     let bundle = match Bundle::load(path, &Disk, Some(catalog), &TextLimits::default()) {
         Ok(bundle) => bundle,
         Err(problems) => return Ok(Err(problems)),
@@ -136,24 +143,7 @@ pub(crate) fn folder_of(file: &str, current: &Path) -> Result<Arc<str>> {
 }
 
 /// What flows may name on this machine.
-fn catalog(config: &Config) -> Result<Catalog> {
-    let mut tools = IndexMap::new();
-    for tool in ravel_io::tool::all() {
-        let read = |schema: serde_json::Value| {
-            Type::from_schema(schema).map_err(|message| {
-                Error::trouble(format!(
-                    "the schema of tool {} is wrong: {message}",
-                    tool.name
-                ))
-            })
-        };
-        let info = ToolInfo {
-            input: read((tool.input)())?,
-            output: read((tool.output)())?,
-            effect: tool.effect,
-        };
-        tools.insert(tool.name.to_owned(), info);
-    }
+fn catalog(config: &Config, folder: Option<String>) -> Result<Catalog> {
     let models = super::session::models(config)?;
     // With an endpoint in the environment every plain name is a model.
     let names = models
@@ -162,7 +152,8 @@ fn catalog(config: &Config) -> Result<Catalog> {
         .then(|| models.models.keys().cloned().collect());
     let defaults = config.table(&["defaults"]);
     Ok(Catalog {
-        tools: Some(tools),
+        tools: Some(ravel_io::tool::catalog()),
+        folder,
         models: names,
         providers: Some(models.provider_names()),
         priced: Some(PricedModels {

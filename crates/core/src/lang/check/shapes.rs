@@ -11,7 +11,7 @@ use crate::expr::{Binding, CompareOp, Form, PathStep, Ref, Shape};
 use crate::graph::StepId;
 use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, names, nearest};
-use crate::lang::lower::{Bind, Cx, Found, Owner};
+use crate::lang::lower::{Bind, Cx, Found, Owner, foreign_fields};
 use crate::lang::source::Span;
 use crate::lang::tree::Node;
 use crate::types::{Field, Fit, Shape as TypeShape, Type};
@@ -364,17 +364,14 @@ impl Typer<'_, '_> {
         } else {
             format!("`{base}` has {}", names(known.iter().map(String::as_str)))
         };
-        let hint = nearest(&wanted, known.iter().map(String::as_str)).or(match known {
+        let near = nearest(&wanted, known.iter().map(String::as_str)).or(match known {
             [only] => Some(only.as_str()),
             _ => None,
         });
-        let hint = hint.map(|near| {
-            let mut fixed = reference.clone();
-            fixed.path[index] = PathStep::Key(near.to_owned());
-            format!("did you mean `{{{{ {fixed} }}}}`?")
-        });
-        let hint = hint
+        let hint = near
+            .and_then(|near| meant(reference, index, [near]))
             .or_else(|| self.hint_for_output(place.cx.frame, reference, index))
+            .or_else(|| meant(reference, index, foreign_fields(&wanted, known)))
             .or_else(|| {
                 (index == 0 && reference.root == "input")
                     .then(|| format!("declare it: `input: {{ {wanted}: string }}`"))
@@ -504,4 +501,19 @@ impl Typer<'_, '_> {
             .problem(Problem::new(codes::COMPARISON, span, message).maybe_hint(hint));
         true
     }
+}
+
+/// The reference with another field at an index.
+fn meant<'f>(
+    reference: &Ref,
+    index: usize,
+    fields: impl IntoIterator<Item = &'f str>,
+) -> Option<String> {
+    let fixed = fields.into_iter().map(|field| {
+        let mut fixed = reference.clone();
+        fixed.path[index] = PathStep::Key(field.to_owned());
+        format!("`{{{{ {fixed} }}}}`")
+    });
+    let fixed: Vec<String> = fixed.collect();
+    (!fixed.is_empty()).then(|| format!("did you mean {}?", fixed.join(" or ")))
 }

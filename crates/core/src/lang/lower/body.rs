@@ -289,7 +289,8 @@ impl<'b> Lower<'b> {
                 span,
                 format!("`{name}` is a word of the language and cannot name {what}"),
             );
-            self.problem(problem.hint(format!("call it `{name}_step` or what it is for")));
+            let kind = what.rsplit(' ').next().unwrap_or(what);
+            self.problem(problem.hint(format!("call it `{name}_{kind}` or what it is for")));
         } else if let Some(place) = self.shadowed(frame, name) {
             let problem = Problem::new(
                 codes::TAKEN_NAME,

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use indexmap::IndexMap;
 
 use super::body::Host;
+use super::foreign::foreign_document;
 use super::{Cx, FrameId, FrameKind, Lower, NamedTypes, Owner};
 use crate::graph::{BodyId, Budget, Catch};
 use crate::lang::bundle::{resolve, unreadable};
@@ -133,6 +134,12 @@ impl<'b> Lower<'b> {
             self.problem(problem.hint("a flow has at least `steps:`"));
             return None;
         };
+        if let Some(document) = foreign_document(map) {
+            let message = format!("this is {}, not a flow", document.what);
+            let span = map[document.key].key;
+            self.problem(Problem::new(codes::WRONG_SHAPE, span, message).hint(document.hint));
+            return None;
+        }
         let id = self.flows.len();
         let frame = self.push_frame(None, FrameKind::Flow(id));
         let name = map
@@ -383,7 +390,8 @@ impl<'b> Lower<'b> {
             match &entry.node.value {
                 Value::Text(path) => {
                     let path = resolve(&self.flows[id].path, path);
-                    if self.document_flow(&path).is_none() {
+                    if self.document_flow(&path).is_none() && !self.origin.trees.contains_key(&path)
+                    {
                         self.missing_flow_file(&path, entry.node.span);
                     }
                 }
@@ -506,7 +514,7 @@ impl<'b> Lower<'b> {
             self.flows[id].budget = self.budget(&entry.node);
         }
         if let Some(entry) = map.get("deadline") {
-            self.flows[id].deadline = self.duration(&entry.node, "deadline");
+            self.flows[id].deadline = self.time_limit(&entry.node, "deadline");
         }
         let inner = body.map_or(frame, |body| self.body_info[body.0 as usize].frame);
         let cx = Cx {

@@ -195,9 +195,46 @@ impl Lower<'_> {
                 ));
             }
             Some(Found::Input(flow)) => self.flows[flow].read_input(reference.member()),
+            Some(Found::Bind(Bind::Carry(step))) => self.read_carry(cx, step, reference, span),
             Some(Found::Bind(_) | Found::Run | Found::Secrets) => {}
             None => self.unknown_name(cx, reference, span),
         }
+    }
+
+    /// Without a first value there is none in the first round: who reads it then fails always, unless a condition keeps it away.
+    fn read_carry(&mut self, cx: Cx, step: StepId, reference: &Ref, span: Span) {
+        if self.info(step).main.is_some() || reference.guarded || !reference.under.is_empty() {
+            return;
+        }
+        let mut at = match cx.owner {
+            Owner::Step(owner) => owner,
+            Owner::Flow(_) => return,
+        };
+        // In a handler: whether it comes to that nobody knows.
+        if let Some(Found::Bind(Bind::Error)) = self.find(cx.frame, "error") {
+            return;
+        }
+        while at != step {
+            let info = self.info(at);
+            if info.span("when").is_some() || info.span("join").is_some() {
+                return;
+            }
+            at = match info.placed {
+                // A case of a `switch`, which may not be chosen.
+                Placed::Hidden { host } if self.info(host).span("cases").is_some() => return,
+                Placed::Hidden { host } => host,
+                Placed::Body { body, .. } => match self.body_info[body.0 as usize].owner {
+                    Owner::Step(scope) => scope,
+                    Owner::Flow(_) => return,
+                },
+            };
+        }
+        let message = "`carry` has no value in the first round: this `repeat` does not say one";
+        let problem = Problem::new(codes::UNKNOWN_NAME, span, message);
+        let problem = problem.related(self.info(step).name_span, "this `repeat`");
+        self.problem(
+            problem.hint("say it: `repeat: { carry: …, max: … }`; or write `carry | default(…)`"),
+        );
     }
 
     fn read_meta(&mut self, cx: Cx, reference: &Ref, span: Span) {

@@ -2,17 +2,21 @@
 
 use std::sync::Arc;
 
+use serde_json::Value as Json;
+
 use super::text::Places;
 use super::{Cx, Lower, Want};
 use crate::effect::ErrorClass;
-use crate::expr::{Mode, Template, ValueTemplate};
+use crate::expr::{Mode, Template, ValueTemplate, has_tags};
 use crate::graph::{self, Escalate, Fail, Human, OnDeadline, StepId, Tool, Wait};
+use crate::lang::catalog::Arguments;
 use crate::lang::codes;
 use crate::lang::diagnostic::{Problem, names, nearest, quoted};
+use crate::lang::formats;
 use crate::lang::keys::{self, Kind};
 use crate::lang::limits::MAX_TOKENS_DEFAULT;
 use crate::lang::tree::{Map, Node, Value};
-use crate::types::Type;
+use crate::types::{Shape, Type};
 
 impl Lower<'_> {
     /// What a step does. `None` when a part without which it makes no sense is wrong.
@@ -248,10 +252,55 @@ impl Lower<'_> {
                 ValueTemplate::constant(serde_json::json!({}))
             }
         };
+        self.argument_rule(
+            name,
+            entry.node.span,
+            map.get("with").map(|with| &with.node),
+        );
         Some(graph::Kind::Tool(Tool {
             name: name.into(),
             with,
         }))
+    }
+
+    /// What the tool itself knows to be wrong with arguments that are written out.
+    fn argument_rule(&mut self, name: &str, call: crate::lang::Span, with: Option<&Node>) {
+        let Some(info) = self.tool_info(name) else {
+            return;
+        };
+        let (Some(rule), Shape::Fields { properties, .. }) = (info.rule.0, info.input.shape())
+        else {
+            return;
+        };
+        let is_other = |field: &String| !properties.contains_key(field);
+        let given = with.and_then(Node::map);
+        // Arguments of one expression are not known; a misspelt one is a problem of its own.
+        if with.is_some() && given.is_none_or(|given| given.keys().any(is_other)) {
+            return;
+        }
+        let mut fields = serde_json::Map::new();
+        for (field, entry) in given.into_iter().flatten() {
+            let json = entry.node.to_json();
+            let known = if is_written_out(&json) {
+                json
+            } else {
+                Json::Null
+            };
+            fields.insert(field.clone(), known);
+        }
+        let arguments = Arguments {
+            fields: fields.into(),
+            folder: self
+                .origin
+                .catalog
+                .as_ref()
+                .and_then(|catalog| catalog.folder.clone()),
+        };
+        if let Err(wrong) = rule(&arguments) {
+            let field = wrong.field.and_then(|field| with?.get(field));
+            let span = field.or(with).map_or(call, |node| node.span);
+            self.problem(Problem::new(codes::LITERAL_MISFIT, span, wrong.message));
+        }
     }
 
     /// A call without `with`: fine unless something is required.
@@ -403,7 +452,7 @@ impl Lower<'_> {
     /// A duration, checked where it is written out.
     fn wait_for(&mut self, cx: Cx, node: &Node) -> Option<graph::Kind> {
         let is_written_out = match &node.value {
-            Value::Text(text) => !text.contains("{{"),
+            Value::Text(text) => !has_tags(text),
             Value::Number(_) => true,
             Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) => false,
         };
@@ -414,12 +463,29 @@ impl Lower<'_> {
         Some(graph::Kind::Wait(Wait::For(value)))
     }
 
+    /// A time that is written out is held to what the run will hold it to.
+    fn instant_written_out(&mut self, node: &Node) -> Option<()> {
+        let json = match &node.value {
+            Value::Text(text) if has_tags(text) => return Some(()),
+            Value::Text(_) | Value::Number(_) => node.to_json(),
+            Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_) => return Some(()),
+        };
+        match formats::instant(&json) {
+            Ok(_) => Some(()),
+            Err(why) => {
+                self.problem(Problem::new(codes::BAD_FORMAT, node.span, why));
+                None
+            }
+        }
+    }
+
     fn wait_map(&mut self, cx: Cx, map: &Map, node: &Node) -> Option<graph::Kind> {
         self.known_keys(map, &[&keys::WAIT], "`wait`");
         if let Some(entry) = map.get("for") {
             return self.wait_for(cx, &entry.node);
         }
         if let Some(entry) = map.get("until") {
+            self.instant_written_out(&entry.node)?;
             let (value, _) = self.value(cx, &entry.node, time_or_number(), Places::default())?;
             return Some(graph::Kind::Wait(Wait::Until(value)));
         }
@@ -464,6 +530,16 @@ impl Lower<'_> {
             deadline,
             on_deadline,
         }))
+    }
+}
+
+/// Whether a value is known before the run: no expression is in it.
+fn is_written_out(json: &Json) -> bool {
+    match json {
+        Json::String(text) => !has_tags(text),
+        Json::Array(items) => items.iter().all(is_written_out),
+        Json::Object(fields) => fields.values().all(is_written_out),
+        Json::Null | Json::Bool(_) | Json::Number(_) => true,
     }
 }
 

@@ -41,7 +41,7 @@ impl Lower<'_> {
             .is_some_and(|entry| says_attempts(&entry.node));
         let timeout = map
             .get("timeout")
-            .and_then(|entry| self.duration(&entry.node, "timeout"));
+            .and_then(|entry| self.time_limit(&entry.node, "timeout"));
         leaf.timeout = timeout.unwrap_or(match kind.name {
             "model" => TIMEOUT_MODEL_MS,
             "run" => TIMEOUT_RUN_MS,
@@ -194,7 +194,7 @@ impl Lower<'_> {
             .and_then(|entry| self.format(&entry.node, "tokens", formats::count, "200k"));
         let time = map
             .get("time")
-            .and_then(|entry| self.duration(&entry.node, "time"));
+            .and_then(|entry| self.time_limit(&entry.node, "time"));
         Some(Budget {
             microusd: usd.map(|usd| (usd * 1e6).round() as u64),
             tokens,

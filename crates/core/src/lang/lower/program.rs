@@ -8,17 +8,42 @@ use super::text::Places;
 use super::{Cx, Lower, Want};
 use crate::expr::Mode;
 use crate::graph::{ProcessLimits, Program, RunProgram, Sandbox};
-use crate::lang::diagnostic::Problem;
+use crate::lang::diagnostic::{Problem, quoted};
 use crate::lang::limits::{
-    CPU_SECONDS_DEFAULT, FILE_BYTES_DEFAULT, MEMORY_BYTES_DEFAULT, OUTPUT_BYTES_DEFAULT,
+    CPU_SECONDS_DEFAULT, FILE_BYTES_DEFAULT, MEMORY_BYTES_DEFAULT, MEMORY_BYTES_MIN,
+    OUTPUT_BYTES_DEFAULT,
 };
 use crate::lang::tree::{Map, Node, Value};
 use crate::lang::{codes, formats, keys};
+
+/// Keys of which `run` as a map has one.
+const PROGRAMS: [&str; 4] = ["shell", "python", "node", "program"];
+/// Bytes of a value that are repeated in a hint.
+const SHOWN_BYTES_MAX: usize = 60;
+
+/// Words as a list in YAML's flow style, when they are short and plain.
+fn shown_words(words: &[Node]) -> String {
+    let texts: Option<Vec<&str>> = words.iter().map(Node::text).collect();
+    let plain = |text: &&str| {
+        !text.is_empty()
+            && text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_./".contains(c))
+    };
+    let texts = texts.filter(|texts| !texts.is_empty() && texts.iter().all(plain));
+    let shown = texts.map(|texts| format!("[{}]", texts.join(", ")));
+    shown
+        .filter(|shown| shown.len() <= SHOWN_BYTES_MAX)
+        .unwrap_or_else(|| "[name, argument]".to_owned())
+}
 
 impl Lower<'_> {
     /// `run:` in its two forms. The map form's own keys win over those on the step.
     pub(crate) fn program(&mut self, cx: Cx, map: &Map) -> Option<RunProgram> {
         let entry = map.get("run")?;
+        if self.misplaced_program(&entry.node) {
+            return None;
+        }
         let inner = match &entry.node.value {
             Value::Map(inner) if !inner.contains_key("file") && !self.looks_braced(&entry.node) => {
                 self.known_keys(inner, &[&keys::PROGRAM], "`run`");
@@ -91,9 +116,51 @@ impl Lower<'_> {
         })
     }
 
+    /// `run: [ls, -l]`, `run: { bash: … }`: a program at another place, or under another name. True when that was reported.
+    fn misplaced_program(&mut self, node: &Node) -> bool {
+        let (span, message, hint) = match &node.value {
+            Value::List(words) => (
+                node.span,
+                "`run` takes shell text or a map, and this is a list".to_owned(),
+                format!(
+                    "a program with its arguments is `run: {{ program: {} }}`",
+                    shown_words(words)
+                ),
+            ),
+            Value::Map(map) if !PROGRAMS.iter().any(|key| map.contains_key(*key)) => {
+                let shells = ["bash", "sh", "zsh", "cmd", "command", "script", "exec"];
+                let found = map.iter().find(|(key, _)| shells.contains(&key.as_str()));
+                let Some((key, entry)) = found else {
+                    return false;
+                };
+                let text = match &entry.node.value {
+                    Value::Text(text) if text.len() <= SHOWN_BYTES_MAX && !text.contains('\n') => {
+                        quoted(text)
+                    }
+                    _ => "\"…\"".to_owned(),
+                };
+                let hint = match (key.as_str(), &entry.node.value) {
+                    (_, Value::List(words)) => format!(
+                        "a program with its arguments is `run: {{ program: {} }}`",
+                        shown_words(words)
+                    ),
+                    ("bash" | "zsh", _) => format!(
+                        "shell text stands right there, and `sh` reads it: `run: {text}`; for {key} itself write `run: {{ program: [{key}, -c, {text}] }}`"
+                    ),
+                    (_, _) => format!("shell text stands right there: `run: {text}`"),
+                };
+                (entry.key, format!("`run` has no key `{key}`"), hint)
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(_) => {
+                return false;
+            }
+        };
+        self.problem(Problem::new(codes::WRONG_SHAPE, span, message).hint(hint));
+        true
+    }
+
     /// The program of a map form, and whether it is data.
     fn program_of(&mut self, cx: Cx, map: &Map, node: &Node) -> Option<(Program, bool)> {
-        const PROGRAMS: [&str; 4] = ["shell", "python", "node", "program"];
         let given: Vec<&str> = PROGRAMS
             .into_iter()
             .filter(|key| map.contains_key(*key))
@@ -241,6 +308,19 @@ impl Lower<'_> {
             {
                 *limit = bytes;
             }
+        }
+        if let Some(entry) = map.get("memory")
+            && limits.memory_bytes < MEMORY_BYTES_MIN
+        {
+            let written = entry.node.to_json().to_string();
+            let message = format!(
+                "`memory` is {} bytes, and no program starts with less than {MEMORY_BYTES_MIN} (32MiB)",
+                limits.memory_bytes
+            );
+            let hint = matches!(entry.node.value, Value::Number(_))
+                .then(|| format!("with a unit it is `{written}MiB` or `{written}GiB`"));
+            let problem = Problem::new(codes::OUT_OF_RANGE, entry.node.span, message);
+            self.problem(problem.maybe_hint(hint));
         }
         limits
     }

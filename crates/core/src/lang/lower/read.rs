@@ -1,7 +1,7 @@
 //! Reading plain values off nodes, with the problems of what is not one.
 
 use super::Lower;
-use super::foreign::foreign_key;
+use super::foreign::{foreign_habit, foreign_key};
 use crate::effect::{ErrorClass, Millis};
 use crate::lang::diagnostic::{Problem, names, nearest, quoted};
 use crate::lang::keys::{self, Table};
@@ -103,6 +103,17 @@ impl Lower<'_> {
 
     pub(crate) fn duration(&mut self, node: &Node, key: &str) -> Option<Millis> {
         self.format(node, key, formats::duration, "5m")
+    }
+
+    /// A duration in which something has to happen: none at all would end it before it begins.
+    pub(crate) fn time_limit(&mut self, node: &Node, key: &str) -> Option<Millis> {
+        let limit = self.duration(node, key)?;
+        if limit == 0 {
+            let message = format!("`{key}` is zero: it would be over before anything begins");
+            let problem = Problem::new(codes::OUT_OF_RANGE, node.span, message);
+            self.problem(problem.hint(format!("leave `{key}` out, or write how long, as in `5m`")));
+        }
+        Some(limit)
     }
 
     pub(crate) fn choice(
@@ -278,7 +289,11 @@ impl Lower<'_> {
             self.problem(problem.maybe_hint(near.map(|near| format!("did you mean `{near}`?"))));
             return;
         }
+        let is_step_or_flow =
+            is_step || tables.iter().any(|table| std::ptr::eq(*table, &keys::FLOW));
+        let habit = foreign_habit(key).filter(|_| is_step_or_flow);
         let hint = match near {
+            _ if habit.is_some() => habit.unwrap_or_default().to_owned(),
             Some(near) => format!("did you mean `{near}`?"),
             None if here.clone().count() <= 8 => format!("the keys are {}", names(here)),
             None => format!("`ravel explain {}` lists the keys", codes::UNKNOWN_KEY),

@@ -202,6 +202,17 @@ impl Lower<'_> {
 
     fn tolerate(&mut self, node: &Node) -> Option<Tolerate> {
         match &node.value {
+            Value::Number(number) if number.as_i64().is_none() && number.as_u64().is_none() => {
+                let message =
+                    format!("`tolerate` takes a number of items or a share, and this is {number}");
+                let share = number.as_f64().filter(|share| (0.0..=1.0).contains(share));
+                let hint = match share {
+                    Some(share) => format!("did you mean `{}%`?", share * 100.0),
+                    None => "a share is written `5%`".to_owned(),
+                };
+                self.problem(Problem::new(codes::WRONG_SHAPE, node.span, message).hint(hint));
+                None
+            }
             Value::Number(_) => self
                 .integer(node, "tolerate", 0, i64::from(u32::MAX))
                 .map(|count| Tolerate::Count(count as u32)),
@@ -213,6 +224,12 @@ impl Lower<'_> {
 
     pub(crate) fn repeat(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
         let entry = map.get("repeat")?;
+        if let Value::Number(rounds) = &entry.node.value {
+            let message = "`repeat` takes a map, and this is a number";
+            let problem = Problem::new(codes::WRONG_SHAPE, entry.node.span, message);
+            self.problem(problem.hint(format!("most rounds are `repeat: {{ max: {rounds} }}`")));
+            return None;
+        }
         let inner = self.table_map(&entry.node, &keys::REPEAT);
         let loop_map = inner?;
         let carry = match loop_map.get("carry") {

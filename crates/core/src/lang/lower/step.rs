@@ -126,77 +126,10 @@ impl Lower<'_> {
                 None
             }
             [first, second, ..] => {
-                let name = self.info(id).name.clone();
-                let message = format!(
-                    "step `{name}` has two kinds, `{}` and `{}`",
-                    first.name, second.name
-                );
-                let problem = Problem::new(codes::KIND, map[second.name].key, message)
-                    .related(map[first.name].key, "the first");
-                self.problem(problem.hint("make two steps of it"));
+                self.two_kinds(id, map, first, second);
                 None
             }
         }
-    }
-
-    fn no_kind(&mut self, id: StepId, map: &Map, span: Span) {
-        let name = self.info(id).name.clone();
-        let kinds = || {
-            keys::KINDS
-                .iter()
-                .filter(|kind| kind.available)
-                .map(|kind| kind.name)
-        };
-        let foreign = map.iter().find_map(|(key, entry)| {
-            let meant = foreign_kind(key).filter(|_| known_anywhere(key).is_none())?;
-            Some((meant, entry.key))
-        });
-        if let Some((meant, key)) = foreign {
-            let message = format!("step `{name}` has no kind");
-            self.problem(Problem::new(codes::KIND, key, message).hint(meant));
-            return;
-        }
-        let close = map.iter().find_map(|(key, entry)| {
-            known_anywhere(key)
-                .is_none()
-                .then(|| nearest(key, kinds()).map(|near| (near, entry.key)))?
-        });
-        let by_key = keys::KINDS
-            .iter()
-            .filter(|kind| kind.available)
-            .find(|kind| {
-                map.keys().any(|key| {
-                    kind.table.get(key).is_some()
-                        && !matches!(key.as_str(), "with" | "output" | "steps")
-                })
-            });
-        let problem = match (close, by_key) {
-            (Some((near, key)), _) => {
-                Problem::new(codes::KIND, key, format!("step `{name}` has no kind"))
-                    .hint(format!("did you mean `{near}`?"))
-            }
-            (None, Some(kind)) => Problem::new(
-                codes::KIND,
-                self.info(id).name_span,
-                format!("step `{name}` has no kind"),
-            )
-            .hint(format!(
-                "its keys are those of `{}`: add `{0}: {1}`",
-                kind.name, kind.table.keys[0].example
-            )),
-            (None, None) => {
-                let at = if map.is_empty() {
-                    span
-                } else {
-                    self.info(id).name_span
-                };
-                Problem::new(codes::KIND, at, format!("step `{name}` has no kind")).hint(format!(
-                    "a step has one of {}",
-                    kinds().collect::<Vec<_>>().join(", ")
-                ))
-            }
-        };
-        self.problem(problem);
     }
 
     /// The step's keys over the defaults of its kind. `None` when there are none.
@@ -323,7 +256,7 @@ impl Lower<'_> {
             finally: late.finally,
             deadline: map
                 .get("deadline")
-                .and_then(|entry| self.duration(&entry.node, "deadline")),
+                .and_then(|entry| self.time_limit(&entry.node, "deadline")),
             budget: map.get("budget").and_then(|entry| self.budget(&entry.node)),
             priority: self.small(map, "priority", -100, 100).unwrap_or(0) as i32,
             labels: labels.into_iter().map(|(label, _)| label.into()).collect(),

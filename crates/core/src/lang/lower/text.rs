@@ -6,6 +6,7 @@ use indexmap::IndexMap;
 use serde_json::Value as Json;
 
 use super::inner::{Inner, inner_hint, inner_problem};
+use super::slips::slip;
 use super::{Cx, Lower, Owner};
 use crate::expr::{
     Content, Expr, LeafError, Mode, Part, Quote, Ref, Shape, SyntaxError, Template, ValueTemplate,
@@ -100,7 +101,7 @@ impl Lower<'_> {
                 "` #` starts a comment and may have cut the expression: quote the whole of it"
                     .to_owned(),
             ),
-            (None, None) => None,
+            (None, None) => node.text().and_then(|text| slip(text, error.offset)),
         };
         self.problem(Problem::new(code, span, error.message.clone()).maybe_hint(hint));
     }

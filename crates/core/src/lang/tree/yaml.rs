@@ -100,6 +100,16 @@ fn syntax(file: FileId, text: &str, at: usize, info: &str) -> Problem {
         return Problem::new(codes::SYNTAX, span, message)
             .hint("quote the text that holds the `#`, or put the comment on a line of its own");
     }
+    if text[at..].starts_with(": ") && info.contains("flow mapping") {
+        let of = |c: char| matches!(c, '{' | ',' | '[');
+        let before = text[start..at].rsplit_once(of).map_or("", |(_, part)| part);
+        if let Some((key, head)) = before.trim_start().split_once(": ") {
+            let tail = &line[at - start..];
+            let tail = &tail[..tail.find(['}', ',', ']']).unwrap_or(tail.len())];
+            let value = quoted(format!("{head}{tail}").trim());
+            return problem.hint(format!("quote the value, it holds `: `: `{key}: {value}`"));
+        }
+    }
     let value = line.trim_start().trim_start_matches("- ");
     if line.trim_start().starts_with('\t') || line.starts_with('\t') {
         return problem.hint("indent with spaces, YAML takes no tabs");

@@ -9,6 +9,7 @@ use crate::effect::{ErrorClass, Failure, Millis};
 use crate::event::{Datum, Event, Node, Reject, Topic};
 use crate::expr::{EvalError, ValueTemplate};
 use crate::graph::{Human, Kind, OnDeadline, Wait};
+use crate::lang::formats;
 use crate::run::env::{Env, shared};
 use crate::value::Val;
 
@@ -383,9 +384,9 @@ impl Turning<'_> {
     ) -> Result<Option<Millis>, EvalError> {
         let value = Env::of(self.state, node).value(template)?;
         let time = if is_span {
-            crate::run::time::span(value.json())
+            formats::span(value.json())
         } else {
-            crate::run::time::instant(value.json())
+            formats::instant(value.json())
         };
         let time = time.map_err(|message| EvalError::Failed {
             message,

@@ -465,3 +465,48 @@ steps:
     assert_eq!(world.output(), json!(1));
     assert_eq!(world.run.uncompensated(), Vec::<std::sync::Arc<str>>::new());
 }
+
+#[test]
+fn a_wait_for_a_time_that_is_none_fails_and_says_why() {
+    let wait = |wait: &str, value: serde_json::Value| {
+        let yaml = format!(
+            "ravel: 1\nname: waits\ninput: {{ at: number }}\nsteps:\n  a: {{ wait: {wait} }}\n"
+        );
+        let world = World::settled(&yaml, json!({ "at": value }), Box::new(echo));
+        let error = world.run.error();
+        error.map(|error| (error.class, error.message.to_string()))
+    };
+    let late = |number: &str| {
+        let text = format!(
+            "`wait` cannot be evaluated: {number} is a time after the year 9999; the number is of seconds since 1970, not of milliseconds"
+        );
+        Some((ErrorClass::InvalidInput, text))
+    };
+    let long =
+        "`wait` cannot be evaluated: 18446744073709551615 seconds are longer than a hundred years";
+    let until = "{ until: '{{ input.at }}' }";
+    assert_eq!(wait(until, json!(1e30)), late("1e+30"));
+    assert_eq!(
+        wait(until, json!(9_007_199_254_740_993_u64)),
+        late("9007199254740993")
+    );
+    assert_eq!(
+        wait("'{{ input.at }}'", json!(u64::MAX)),
+        Some((ErrorClass::InvalidInput, long.to_owned()))
+    );
+}
+
+#[test]
+fn a_carry_that_is_not_given_is_guarded_in_the_first_round() {
+    let yaml = "
+ravel: 1
+name: rounds
+steps:
+  count:
+    repeat: { max: 3 }
+    steps: { add: { set: '{{ (carry | default(0)) + 1 }}' } }
+output: '{{ count }}'
+";
+    let world = World::settled(yaml, json!({}), Box::new(echo));
+    assert_eq!(world.output(), json!(3));
+}

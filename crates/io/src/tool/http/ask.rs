@@ -1,6 +1,7 @@
 //! From arguments to a request.
 
 use ravel_core::effect::Failure;
+use ravel_core::lang::{Arguments, WrongArgument};
 use reqwest::header::{
     AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HeaderMap, HeaderName, HeaderValue,
     PROXY_AUTHORIZATION, TRANSFER_ENCODING,
@@ -9,7 +10,7 @@ use reqwest::{Client, Method, RequestBuilder, Url};
 use secrecy::ExposeSecret;
 use serde_json::{Map, Value};
 
-use super::super::{Ask, Context, invalid, text_of};
+use super::super::{Ask, Context, invalid, text_of, wrong};
 use crate::secret;
 
 /// Why a value cannot be a header's. The value itself may be a secret.
@@ -32,15 +33,8 @@ pub(super) struct Wanted {
 impl Wanted {
     pub(super) fn read(context: &Context, ask: Ask<'_>, method: Method) -> Result<Self, Failure> {
         let input = ask.input;
-        let bodies = ["json", "text", "form"]
-            .iter()
-            .filter(|name| input.get(**name).is_some());
-        if bodies.count() > 1 {
-            return Err(invalid("a request has one body: `json`, `text` or `form`"));
-        }
-        let address = text_of(input, "url");
-        let mut url = Url::parse(address)
-            .map_err(|error| invalid(format!("url: `{address}` is not valid: {error}")))?;
+        one_body(input)?;
+        let mut url = address(text_of(input, "url"))?;
         if let Some(query) = input.get("query").and_then(Value::as_object) {
             let mut pairs = url.query_pairs_mut();
             pairs.extend_pairs(pairs_of(query));
@@ -58,12 +52,7 @@ impl Wanted {
         }
         let given = input.get("headers").and_then(Value::as_object);
         for (name, value) in given.into_iter().flatten() {
-            let header = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| invalid(format!("headers: {name:?} is not the name of a header")))?;
-            if [CONTENT_LENGTH, TRANSFER_ENCODING].contains(&header) {
-                let text = format!("headers: `{name}` follows from the body and cannot be given");
-                return Err(invalid(text));
-            }
+            let header = header_name(name)?;
             let text = value.as_str().unwrap_or_default();
             let resolved = context.secrets.resolve(text)?;
             let mut value = HeaderValue::from_str(resolved.expose_secret())
@@ -102,6 +91,44 @@ impl Wanted {
         }
         self.url = next;
     }
+}
+
+/// What is wrong with arguments before anything is asked.
+pub(super) fn rule(arguments: &Arguments) -> Result<(), WrongArgument> {
+    let fields = &arguments.fields;
+    one_body(fields).map_err(|failure| wrong(None, &failure))?;
+    if let Some(url) = fields.get("url").and_then(Value::as_str) {
+        address(url).map_err(|failure| wrong(Some("url"), &failure))?;
+    }
+    let headers = fields.get("headers").and_then(Value::as_object);
+    for name in headers.into_iter().flat_map(Map::keys) {
+        header_name(name).map_err(|failure| wrong(Some("headers"), &failure))?;
+    }
+    Ok(())
+}
+
+fn one_body(input: &Value) -> Result<(), Failure> {
+    let bodies = ["json", "text", "form"]
+        .iter()
+        .filter(|name| input.get(**name).is_some());
+    if bodies.count() > 1 {
+        return Err(invalid("a request has one body: `json`, `text` or `form`"));
+    }
+    Ok(())
+}
+
+fn address(text: &str) -> Result<Url, Failure> {
+    Url::parse(text).map_err(|error| invalid(format!("url: `{text}` is not valid: {error}")))
+}
+
+fn header_name(name: &str) -> Result<HeaderName, Failure> {
+    let header = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| invalid(format!("headers: {name:?} is not the name of a header")))?;
+    if [CONTENT_LENGTH, TRANSFER_ENCODING].contains(&header) {
+        let text = format!("headers: `{name}` follows from the body and cannot be given");
+        return Err(invalid(text));
+    }
+    Ok(header)
 }
 
 /// The body and its type.

@@ -1,6 +1,6 @@
 //! `ravel answer`: open questions, and answers to them from any terminal.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::stderr;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use ravel_core::event::Topic;
 use ravel_core::expr::exact_json;
 use ravel_core::graph::{Kind, OnDeadline};
 use ravel_core::port::Question;
-use ravel_core::port_store::{Listing as _, Message, Posted};
+use ravel_core::port_store::{Listing as _, Log as _, Message, Posted};
 use ravel_core::value::Val;
 use serde_json::{Value, json};
 
@@ -99,7 +99,7 @@ impl Answer {
             return self.all(context, &shelf);
         }
         let id = self.id.clone().unwrap_or_default();
-        let question = wire::find_question(&shelf, &id)?;
+        let question = offered(&shelf, wire::find_question(&shelf, &id)?)?;
         let value = self.value(context, &shelf, &question)?;
         let sent = self.send(&shelf, &question, value)?;
         sent.tell(
@@ -118,7 +118,8 @@ impl Answer {
             Some(run) => Some(wire::find_run(shelf, run)?.run),
             None => None,
         };
-        shelf.store.questions(run.as_deref()).map_err(store_error)
+        let open = shelf.store.questions(run.as_deref()).map_err(store_error)?;
+        open.into_iter().map(|open| offered(shelf, open)).collect()
     }
 
     fn list(&self, context: &Context, shelf: Option<&Shelf>) -> Result<Exit> {
@@ -127,10 +128,18 @@ impl Answer {
             Some(shelf) => queued(shelf, &questions)?,
             None => HashMap::new(),
         };
+        let overdue = match shelf {
+            Some(shelf) => overdue(shelf, &questions)?,
+            None => BTreeSet::new(),
+        };
         if self.json.json {
             let listed: Vec<Value> = questions
                 .iter()
-                .map(|question| element(question, queued.get(&question.id)))
+                .map(|question| {
+                    let mut element = element(question, queued.get(&question.id));
+                    element["overdue"] = json!(overdue.contains(&question.id));
+                    element
+                })
                 .collect();
             context.output.json(&json!({"questions": listed}))?;
             return Ok(Exit::Succeeded);
@@ -154,6 +163,10 @@ impl Answer {
                 .map_or_else(|| "-".to_owned(), |until| ends(shelf, question, until, now));
             let (answer, tone) = match queued.get(&question.id) {
                 Some(posted) => (format!("queued: {}", messages::waiting(posted)), Tone::Note),
+                None if overdue.contains(&question.id) => {
+                    let resume = format!("too late: ravel runs resume {}", question.run);
+                    (resume, Tone::Faint)
+                }
                 None => (fields_of(shelf, question), Tone::Faint),
             };
             table.row([
@@ -337,6 +350,32 @@ fn queued(shelf: &Shelf, questions: &[Question]) -> Result<HashMap<Arc<str>, Pos
         }
     }
     Ok(queued)
+}
+
+/// Questions whose time passed while nobody worked on their runs.
+fn overdue(shelf: &Shelf, questions: &[Question]) -> Result<BTreeSet<Arc<str>>> {
+    let mut by_run: BTreeMap<&Arc<str>, Vec<Question>> = BTreeMap::new();
+    for question in questions {
+        by_run
+            .entry(&question.run)
+            .or_default()
+            .push(question.clone());
+    }
+    let mut overdue = BTreeSet::new();
+    for (run, open) in by_run {
+        let summary = wire::find_run(shelf, run)?;
+        overdue.extend(messages::overdue(shelf, &summary, &open)?);
+    }
+    Ok(overdue)
+}
+
+/// A question without what is not to be had any more: its run's log says so.
+fn offered(shelf: &Shelf, question: Question) -> Result<Question> {
+    if question.topic != Topic::Uncertain {
+        return Ok(question);
+    }
+    let turns = shelf.store.load(&question.run).map_err(store_error)?;
+    Ok(crate::view::offered(question, &turns))
 }
 
 /// Questions that an answer does not fit, a group a form, with what each form needs.

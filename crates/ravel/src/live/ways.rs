@@ -5,7 +5,7 @@ use ravel_core::graph::{Graph, Kind};
 use serde_json::{Value, json};
 
 use crate::input::{fields, sample, sample_value};
-use crate::view::{self, Question};
+use crate::view::{self, Question, offers_retry};
 
 /// The ways to answer a question, a command each, with a sample value for each field.
 pub(crate) fn ways_to_answer(question: &Question) -> Vec<String> {
@@ -19,11 +19,12 @@ pub(crate) fn ways_to_answer(question: &Question) -> Vec<String> {
                 }
                 None => "happened=true".to_owned(),
             };
-            vec![
-                answer(&happened),
-                answer("not_done=retry"),
-                answer("not_done=fail"),
-            ]
+            let again = offers_retry(&question.form).then(|| answer("not_done=retry"));
+            let first = [answer(&happened)].into_iter();
+            first
+                .chain(again)
+                .chain([answer("not_done=fail")])
+                .collect()
         }
         Topic::Compensation => ["done", "retry", "give_up"]
             .map(|action| answer(&format!("action={action}")))
@@ -128,6 +129,15 @@ mod tests {
                 r#"ravel answer q1 happened=true 'output:={"stdout":"it'\''s"}'"#,
                 "ravel answer q1 not_done=retry",
                 "ravel answer q1 not_done=fail",
+            ]
+        );
+        let over = json!({"properties": {"not_done": {"enum": ["fail"]}}});
+        let over = question(Topic::Uncertain, over, None);
+        assert_eq!(
+            ways_to_answer(&over),
+            [
+                "ravel answer q1 happened=true",
+                "ravel answer q1 not_done=fail"
             ]
         );
         let plain = question(Topic::Uncertain, Value::Null, None);

@@ -1,6 +1,6 @@
 //! Folding a log into rows. Tolerant: what it does not know it leaves out, since what is shown is never the truth.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ravel_core::effect::Failure;
@@ -8,6 +8,7 @@ use ravel_core::event::{Datum, Event, Node, Settled, Skip, Slot, Stop, Topic, Tu
 use ravel_core::graph::{BodyId, Graph, Kind};
 use ravel_core::value::Val;
 
+use super::offer::without_retry;
 use super::{Question, RunView, State, Step, body_of, kind_of, parent_path, resolve};
 use crate::live::sample_output;
 use crate::output::one_line;
@@ -30,6 +31,8 @@ pub(crate) struct Folder {
     by_node: HashMap<Node, usize>,
     /// Values that later events may refer to.
     values: HashMap<(Node, &'static str), Val>,
+    /// Activations that are being stopped: they are not tried again.
+    stopping: HashSet<Node>,
 }
 
 impl Folder {
@@ -46,6 +49,7 @@ impl Folder {
             by_path: HashMap::new(),
             by_node: HashMap::new(),
             values: HashMap::new(),
+            stopping: HashSet::new(),
         }
     }
 
@@ -132,10 +136,13 @@ impl Folder {
             | Event::FallbackStarted { .. }
             | Event::Caught { .. }
             | Event::Failing { .. }
-            | Event::Stopping { .. }
             | Event::CompensationStarted { .. }
             | Event::CompensationFinished { .. }
             | Event::CancelRequested { .. } => self.remark(event),
+            Event::Stopping { node, .. } => {
+                self.stopping(*node);
+                self.remark(event);
+            }
             Event::Settled { node, path, .. } => return Some(self.settled(*node, path, event, at)),
             Event::Streamed { .. }
             | Event::ItemsTaken { .. }
@@ -212,7 +219,11 @@ impl Folder {
                 id: question.to_string(),
                 path: path.to_string(),
                 ask: one_line(ask),
-                form: form.json().clone(),
+                form: if self.stopping.contains(node) {
+                    without_retry(form.json())
+                } else {
+                    form.json().clone()
+                },
                 topic: *topic,
                 output: (*topic == Topic::Uncertain)
                     .then(|| sample_output(&self.graph, path))
@@ -226,6 +237,18 @@ impl Folder {
                 step.state = State::Running;
                 step.note = None;
             }
+        }
+    }
+
+    /// A step that is being stopped is not tried again.
+    fn stopping(&mut self, node: Node) {
+        self.stopping.insert(node);
+        let Some(path) = self.step(node).map(|step| step.path.clone()) else {
+            return;
+        };
+        let of_it = |open: &&mut Question| open.topic == Topic::Uncertain && open.path == path;
+        for open in self.view.questions.iter_mut().filter(of_it) {
+            open.form = without_retry(&open.form);
         }
     }
 

@@ -4,6 +4,7 @@
 mod away;
 mod fold;
 mod kinds;
+mod offer;
 
 use ravel_core::event::Topic;
 use serde::Serialize;
@@ -11,6 +12,7 @@ use serde::Serialize;
 pub(crate) use away::Away;
 pub(crate) use fold::{Folder, origin, short, why_skipped};
 pub(crate) use kinds::{body_of, kind_of, place_of, resolve};
+pub(crate) use offer::{offered, offers_retry};
 
 use crate::output::Tone;
 

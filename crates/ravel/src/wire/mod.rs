@@ -12,7 +12,7 @@ mod store;
 pub(crate) use files::{Stored, files, stored};
 pub(crate) use flows::{Loaded, folder_of, graph_of_bundle, load, near_files, with_places};
 pub(crate) use ids::{find_question, find_run};
-pub(crate) use owner::{Pulse, pulse, silence, take_over_error};
+pub(crate) use owner::{Pulse, held, pulse, silence};
 pub(crate) use secrets::sources as secret_sources;
 pub(crate) use session::{
     GraphCache, Session, engine_limits, models, remove_work, run_limits, terms,

@@ -2,7 +2,6 @@
 
 use ravel_store::LiveOwner;
 
-use super::{Shelf, engine_error, store_error};
 use crate::error::Error;
 use crate::exit::Exit;
 
@@ -48,18 +47,14 @@ pub(crate) fn silence(owner: &LiveOwner) -> String {
 }
 
 /// A failure to take a run over: says of an owner that is stopped that it is.
-pub(crate) fn take_over_error(shelf: &Shelf, run: &str, error: ravel_engine::EngineError) -> Error {
-    if let ravel_engine::EngineError::Held { .. } = &error {
-        return match shelf.store.live_owner(run) {
-            Ok(Some(owner)) => held(run, &owner),
-            Ok(None) => engine_error(error),
-            Err(error) => store_error(error),
-        };
-    }
-    engine_error(error)
-}
-
-fn held(run: &str, owner: &LiveOwner) -> Error {
+pub(crate) fn held(run: &str, owner: Option<&LiveOwner>) -> Error {
+    let Some(owner) = owner else {
+        return Error::new(
+            Exit::Refused,
+            format!("run {run} was owned by another process, which has just given it up"),
+        )
+        .hint("do this again");
+    };
     let pid = owner.pid;
     match pulse(pid) {
         Pulse::Stopped => Error::new(

@@ -1,5 +1,7 @@
 //! What a second terminal is told: accepted, queued, refused, and why; who was first, and when.
 
+use std::process::Stdio;
+
 use serde_json::{Value, json};
 
 use crate::lab::{Lab, eventually, text};
@@ -116,6 +118,29 @@ output: "{{ ask.n }}"
     // Times of one form are in the order of their texts.
     eventually("the deadline passes", || now() > until);
     let question = text(&asked["question"]);
+    let run = text(&asked["run"]);
+    let resume = format!("ravel runs resume {run}");
+    let why = lab
+        .ravel(&["runs", "why", "last", "--json"])
+        .expect(0)
+        .json();
+    let reasons = why["reasons"].as_array().unwrap();
+    let ask = reasons
+        .iter()
+        .find(|reason| reason["path"] == "ask")
+        .unwrap();
+    assert_eq!(ask["commands"], json!([resume]));
+    let note = text(&ask["notes"][0]);
+    assert!(
+        note.starts_with("an answer comes too late: its time was over ")
+            && note.ends_with(
+                ", while no process worked on the run; resumed, it goes on with the value of `on_deadline`"
+            ),
+        "{note}"
+    );
+    assert_eq!(lab.questions()[0]["overdue"], json!(true));
+    let listed = lab.ravel(&["answer", "--list"]).expect(0).out;
+    assert!(listed.contains("too late: ravel runs resume "), "{listed}");
     let late = lab.ravel(&["answer", &question, "n=7"]).expect(7);
     let said = format!("error: the deadline of question {question} (ask) passed at ");
     assert!(late.err.starts_with(&said), "{}", late.err);
@@ -124,6 +149,83 @@ output: "{{ ask.n }}"
     let closed = lab.ravel(&["answer", &question, "n=7"]).expect(7);
     let said = format!("error: question {question} (ask) was closed by its deadline at ");
     assert!(closed.err.starts_with(&said), "{}", closed.err);
+}
+
+#[test]
+fn a_run_that_was_stopped_at_its_deadline_can_be_cancelled_and_ends_by_it() {
+    let lab = Lab::new();
+    let flow = r#"
+ravel: 1
+name: late
+deadline: 300ms
+steps:
+  ask: { human: { ask: A?, form: { n: integer } } }
+output: "{{ ask.n }}"
+"#;
+    lab.write("late.yaml", flow);
+    let mut run = lab.start(&["run", "late.yaml", "--json"]);
+    let asked = run.event("asked");
+    run.kill();
+    eventually("the deadline passes", || {
+        lab.ravel(&["answer", "--list", "--json"]).json()["questions"][0]["overdue"] == json!(true)
+    });
+    let why = lab
+        .ravel(&["runs", "why", "last", "--json"])
+        .expect(0)
+        .json();
+    let reasons = why["reasons"].as_array().unwrap();
+    let ask = reasons
+        .iter()
+        .find(|reason| reason["path"] == "ask")
+        .unwrap();
+    let resume = format!("ravel runs resume {}", text(&asked["run"]));
+    assert_eq!(
+        (&ask["commands"], &ask["notes"]),
+        (
+            &json!([resume]),
+            &json!([
+                "an answer comes too late: a deadline around it passed while no process worked on the run; resumed, it is stopped"
+            ])
+        )
+    );
+    let cancelled = lab.ravel(&["runs", "cancel", "last"]).expect(0);
+    assert!(
+        cancelled
+            .err
+            .starts_with("the run is at its end, which nobody recorded yet: run "),
+        "{}",
+        cancelled.err
+    );
+    let newest = lab.newest();
+    assert_eq!(
+        (&newest["state"], &newest["error"]["class"]),
+        (&json!("failed"), &json!("deadline"))
+    );
+}
+
+#[test]
+fn cancels_at_once_of_a_stopped_run_end_it_together() {
+    let lab = Lab::new();
+    lab.write("two.yaml", TWO);
+    for _ in 0..4 {
+        lab.ravel(&["run", "two.yaml", "--park"]).expect(4);
+        let cancels: Vec<_> = (0..4)
+            .map(|_| {
+                let mut cancel = lab.command(&["runs", "cancel", "last"]);
+                let quiet = cancel.stdout(Stdio::null()).stderr(Stdio::piped());
+                quiet.spawn().unwrap()
+            })
+            .collect();
+        for cancel in cancels {
+            let done = cancel.wait_with_output().unwrap();
+            let said = String::from_utf8(done.stderr).unwrap();
+            let code = done.status.code().unwrap();
+            // One that comes when the run is over is told who was first.
+            let over = code == 7 && said.contains(" was cancelled by tester at ");
+            assert!(code == 0 || over, "{code}: {said}");
+        }
+        assert_eq!(lab.newest()["state"], "cancelled");
+    }
 }
 
 #[test]
@@ -262,6 +364,18 @@ fn an_owner_that_is_stopped_is_said_to_live_and_be_silent() {
         "{}",
         unanswered.err
     );
+    let second = lab
+        .ravel(&["answer", &a, "n=2", "--wait", "50ms"])
+        .expect(7);
+    let first = format!("error: an answer to {a} is queued already: by tester at ");
+    assert!(
+        second.err.starts_with(&first)
+            && second
+                .err
+                .contains(": {\"n\":1}\nhint: it is taken in when process "),
+        "{}",
+        second.err
+    );
     let resume = lab.ravel(&["runs", "resume", "last"]).expect(7);
     assert!(
         resume
@@ -276,7 +390,7 @@ fn an_owner_that_is_stopped_is_said_to_live_and_be_silent() {
         "{why}"
     );
     run.signal("CONT");
-    run.event("answered");
+    assert_eq!(run.event("answered")["value"], json!({"n": 1}));
     lab.ravel(&["answer", &id(&lab, "b"), "ok=true"]).expect(0);
     run.end().expect(0);
 }
@@ -383,7 +497,7 @@ fn of_answers_at_once_to_a_stopped_run_one_is_queued() {
         .map(|index| {
             let field = format!("n={index}");
             let mut answer = lab.command(&["answer", &a, &field, "--quiet"]);
-            answer.stderr(std::process::Stdio::null()).spawn().unwrap()
+            answer.stderr(Stdio::null()).spawn().unwrap()
         })
         .collect();
     let mut codes: Vec<i32> = children

@@ -234,6 +234,19 @@ steps:
         .iter()
         .find(|reason| reason["path"] == "pay")
         .unwrap();
+    let question = text(&lab.questions()[0]["id"]);
+    let ways = json!([
+        format!("ravel answer {question} happened=true 'output:={{\"stdout\":\"TEXT\"}}'"),
+        format!("ravel answer {question} not_done=fail"),
+    ]);
+    assert_eq!(
+        pay["commands"], ways,
+        "a scope that is over tries nothing again"
+    );
+    let choices = |form: &Value| form["properties"]["not_done"]["enum"].clone();
+    assert_eq!(choices(&lab.questions()[0]["form"]), json!(["fail"]));
+    let shown = lab.ravel(&["runs", "show", "last"]).expect(0).out;
+    assert!(!shown.contains("not_done=retry"), "{shown}");
     let note = text(&pay["notes"][0]);
     assert!(
         note.starts_with("stopped because the deadline of the run passed ")

@@ -4,11 +4,11 @@
 use std::sync::Arc;
 
 use ravel_core::event::{Input, Turn};
-use ravel_core::port::{RunState, Summary};
+use ravel_core::port::{Question, RunState, Summary};
 use ravel_core::port_store::{Inbox as _, Log as _, Message, Posted};
 use ravel_core::run::Run;
 
-use super::past;
+use super::{SILENCE_MIN_MS, past};
 use crate::error::{Error, Result};
 use crate::output::units;
 use crate::wire::{self, Shelf, store_error};
@@ -24,8 +24,10 @@ pub(crate) struct Foresight {
     turns: Vec<Turn>,
     /// Turns that are really in the log.
     stored: usize,
-    /// Messages that wait because nobody works on the run.
+    /// Messages that wait: for somebody to work on the run, or for an owner that is silent.
     letters: Vec<Posted>,
+    /// A process works on the run, so that nothing is merged here.
+    owned: bool,
 }
 
 /// What a run would do with a message.
@@ -66,11 +68,13 @@ impl Foresight {
             .map_err(|error| wire::damaged(shelf, run, error))?;
         let copy = wire::replayed(shelf, run, &turns)?;
         let owned = shelf.store.live_owner(run).map_err(store_error)?.is_some();
-        let mut letters = Vec::new();
-        if !owned {
-            letters = shelf.store.waiting(run).map_err(store_error)?;
-            letters.retain(counts);
-            letters.sort_by_key(|letter| (letter.at, letter.id));
+        let mut letters = shelf.store.waiting(run).map_err(store_error)?;
+        letters.retain(counts);
+        letters.sort_by_key(|letter| (letter.at, letter.id));
+        if owned {
+            // What an owner that is at work takes in any moment is judged by its reply.
+            let now = units::now();
+            letters.retain(|letter| now.saturating_sub(letter.at) >= SILENCE_MIN_MS);
         }
         let mut foresight = Self {
             copy,
@@ -78,6 +82,7 @@ impl Foresight {
             stored: turns.len(),
             turns,
             letters,
+            owned,
         };
         if !owned && !foresight.copy.is_final() {
             foresight.merge(units::now());
@@ -125,10 +130,19 @@ impl Foresight {
     pub(crate) fn waiting_answer(&self, question: &str) -> Option<&Posted> {
         let of = |letter: &&Posted| matches!(&letter.message, Message::Answer { question: of, .. } if **of == *question);
         let letter = self.letters.iter().find(of)?;
+        if self.owned {
+            return Some(letter);
+        }
         let counts = self
             .closed(question)
             .is_some_and(|closed| !closed.by_deadline());
         counts.then_some(letter)
+    }
+
+    /// True when a resume would close the question before it took in what is sent now.
+    fn is_overdue(&self, question: &str) -> bool {
+        let open = self.copy.questions();
+        !open.iter().any(|open| *open.id == *question)
     }
 
     fn closed(&self, question: &str) -> Option<past::Closed> {
@@ -165,6 +179,10 @@ impl Foresight {
             Err(_) if is_cancel_of_all(message) && self.copy.state() == RunState::Cancelled => {
                 Verdict::Known(self.known(message, now))
             }
+            // A deadline passed while nobody worked on the run: its end, too, is only not recorded yet.
+            Err(_) if is_cancel_of_all(message) && self.copy.is_final() => {
+                Verdict::Known(self.end_to_record(now))
+            }
             Err(reject) => Verdict::Refuses(self.refusal(message, reject.code, &reject.message)),
         }
     }
@@ -183,16 +201,20 @@ impl Foresight {
             return Error::refused(closed.sentence(now));
         }
         if self.copy.is_final() {
-            let mut summary = self.copy.summary();
-            summary.run = self.summary.run.clone();
-            let hint = format!("`ravel runs resume {}` lets it end", summary.run);
-            return Error::refused(format!(
-                "the run is at its end, which nobody recorded yet: {}",
-                past::ended(&summary, &self.turns, now)
-            ))
-            .hint(hint);
+            let hint = format!("`ravel runs resume {}` lets it end", self.summary.run);
+            return Error::refused(self.end_to_record(now)).hint(hint);
         }
         super::refused(code, text)
+    }
+
+    /// The end that a resume would record, in one sentence.
+    fn end_to_record(&self, now: u64) -> String {
+        let mut summary = self.copy.summary();
+        summary.run = self.summary.run.clone();
+        format!(
+            "the run is at its end, which nobody recorded yet: {}",
+            past::ended(&summary, &self.turns, now)
+        )
     }
 
     fn known(&self, message: &Message, now: u64) -> String {
@@ -256,6 +278,22 @@ fn input_of(message: &Message) -> Option<Input> {
         Message::Cancel { path, by, reason } => Some(Input::Cancel { path, by, reason }),
         Message::Edit { .. } | Message::Pause => None,
     }
+}
+
+/// Which open questions of a run nobody works on are over by a clock: an answer comes too late, and a resume closes
+/// them.
+pub(crate) fn overdue(
+    shelf: &Shelf,
+    summary: &Summary,
+    open: &[Question],
+) -> Result<Vec<Arc<str>>> {
+    let due = summary.wake_at.is_some_and(|at| at <= units::now());
+    if open.is_empty() || !due || super::is_owned(shelf, &summary.run)? {
+        return Ok(Vec::new());
+    }
+    let foresight = Foresight::new(shelf, summary)?;
+    let ids = open.iter().map(|question| question.id.clone());
+    Ok(ids.filter(|id| foresight.is_overdue(id)).collect())
 }
 
 /// Answers that wait for the questions of a run.

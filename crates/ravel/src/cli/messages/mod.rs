@@ -12,7 +12,7 @@ use ravel_core::port_store::{Inbox as _, Message, Posted, Reply};
 use ravel_store::LiveOwner;
 use serde_json::json;
 
-pub(crate) use foresight::{Foresight, Verdict, waiting_answers};
+pub(crate) use foresight::{Foresight, Verdict, overdue, waiting_answers};
 
 use super::Context;
 use crate::error::{Error, Result};
@@ -22,6 +22,8 @@ use crate::wire::{self, Shelf, store_error};
 
 /// How long a live owner may take to answer, unless said otherwise, ms.
 pub(crate) const REPLY_WAIT_MS: u64 = 10_000;
+/// An owner that left a message unread for so long is said to be silent, ms.
+pub(crate) const SILENCE_MIN_MS: u64 = 2_000;
 /// Between two looks for the reply.
 const REPLY_POLL: Duration = Duration::from_millis(10);
 /// The code of a reply to an answer that another one took the place of.
@@ -51,8 +53,8 @@ pub(crate) enum Sent {
     },
     /// There was nothing to record: it is so already.
     Known(String),
-    /// Nobody works on the run: it waits and is taken in first.
-    Queued,
+    /// Nobody works on the run: it waits, in this row, and is taken in first.
+    Queued(i64),
     /// Somebody works on the run and did not take it in in time: it waits.
     Silent(LiveOwner, Duration),
     /// The run refused it.
@@ -113,17 +115,32 @@ pub(crate) fn send_or_replace(
             withdraw(shelf, first.id, &text)?;
             post(shelf, summary, message, sending)
         }
-        Verdict::Waits(first) => Ok(Sent::Refused(waits_already(&first))),
+        Verdict::Waits(first) => Ok(Sent::Refused(waits_already(shelf, &first)?)),
     }
+}
+
+/// True when a process works on the run.
+fn is_owned(shelf: &Shelf, run: &str) -> Result<bool> {
+    Ok(shelf.store.live_owner(run).map_err(store_error)?.is_some())
 }
 
 /// Leaves a message and waits for the owner's reply, when there is an owner.
 fn post(shelf: &Shelf, summary: &Summary, message: &Message, sending: Sending) -> Result<Sent> {
-    let run = &summary.run;
     let row = shelf
         .store
-        .post(run, units::now(), message)
+        .post(&summary.run, units::now(), message)
         .map_err(store_error)?;
+    reply(shelf, summary, (message, row), sending)
+}
+
+/// Waits for the owner's reply to a message that was left before, when there is an owner.
+pub(crate) fn reply(
+    shelf: &Shelf,
+    summary: &Summary,
+    (message, row): (&Message, i64),
+    sending: Sending,
+) -> Result<Sent> {
+    let run = &summary.run;
     let began = Instant::now();
     loop {
         // The owner first: one that leaves after this look has left its reply before the next.
@@ -138,7 +155,8 @@ fn post(shelf: &Shelf, summary: &Summary, message: &Message, sending: Sending) -
                 }
             }
             Some(owner) if began.elapsed() > sending.wait() => {
-                return Ok(Sent::Silent(owner, sending.wait()));
+                let sent = Sent::Silent(owner, sending.wait());
+                return unread(shelf, run, (message, row), sent);
             }
             Some(_) => std::thread::sleep(REPLY_POLL),
         }
@@ -158,6 +176,27 @@ fn said(shelf: &Shelf, summary: &Summary, message: &Message, reply: Reply) -> Re
     Ok(Sent::Refused(refused(&code, &text)))
 }
 
+/// An owner did not take a message in in time. The message waits for it, but an answer behind which another one to the
+/// same question waits already is taken back: the first one wins.
+fn unread(shelf: &Shelf, run: &str, (message, row): (&Message, i64), silent: Sent) -> Result<Sent> {
+    let Message::Answer { question, .. } = message else {
+        return Ok(silent);
+    };
+    let of_it = |letter: &Posted| matches!(&letter.message, Message::Answer { question: of, .. } if of == question);
+    let waiting = shelf.store.waiting(run).map_err(store_error)?;
+    let first = waiting
+        .into_iter()
+        .find(|letter| letter.id < row && of_it(letter));
+    let Some(first) = first else {
+        return Ok(silent);
+    };
+    withdraw(shelf, row, "another answer was first")?;
+    Ok(match shelf.store.reply(row).map_err(store_error)? {
+        Some(Reply::Accepted { turn }) => Sent::Accepted { turn },
+        Some(Reply::Rejected { .. }) | None => Sent::Refused(waits_already(shelf, &first)?),
+    })
+}
+
 /// Nobody works on the run: the message waits, unless what happened or was left meanwhile comes before it (the run
 /// ended, somebody cancelled it, another answer was first). Nothing when somebody began to work on the run: that
 /// process replies.
@@ -169,11 +208,11 @@ fn left(shelf: &Shelf, summary: &Summary, message: &Message, row: i64) -> Result
         return Ok(None);
     }
     let (why, sent) = match verdict {
-        Verdict::Takes => return Ok(Some(Sent::Queued)),
+        Verdict::Takes => return Ok(Some(Sent::Queued(row))),
         Verdict::Known(why) => ("it is so already", Sent::Known(why)),
         Verdict::Waits(first) => (
             "another answer was first",
-            Sent::Refused(waits_already(&first)),
+            Sent::Refused(waits_already(shelf, &first)?),
         ),
         Verdict::Refuses(error) => ("the run refuses it", Sent::Refused(error)),
     };
@@ -193,20 +232,24 @@ fn withdraw(shelf: &Shelf, row: i64, why: &str) -> Result<()> {
     shelf.store.settle(&[(row, reply)]).map_err(store_error)
 }
 
-fn waits_already(first: &Posted) -> Error {
+fn waits_already(shelf: &Shelf, first: &Posted) -> Result<Error> {
     let (question, about) = match &first.message {
         Message::Answer { question, .. } => (question.to_string(), waiting(first)),
         Message::Signal { .. } | Message::Cancel { .. } | Message::Edit { .. } | Message::Pause => {
             (String::new(), String::new())
         }
     };
-    Error::refused(format!(
+    let owner = shelf.store.live_owner(&first.run).map_err(store_error)?;
+    let when = match owner {
+        Some(owner) => format!("when process {} goes on, which owns the run", owner.pid),
+        None => format!("at `ravel runs resume {}`", first.run),
+    };
+    Ok(Error::refused(format!(
         "an answer to {question} is queued already: {about}"
     ))
     .hint(format!(
-        "it is taken in at `ravel runs resume {}`; --replace puts this one in its place",
-        first.run
-    ))
+        "it is taken in {when}; --replace puts this one in its place"
+    )))
 }
 
 /// `by ada at 2026-11-30 15:47:23 (3 s ago): {"ok":true}`.
@@ -233,7 +276,7 @@ impl Sent {
         match self {
             Self::Accepted { .. } => "accepted",
             Self::Known(_) => "known",
-            Self::Queued => "queued",
+            Self::Queued(_) => "queued",
             Self::Silent(..) => "unanswered",
             Self::Refused(_) => "refused",
         }
@@ -257,7 +300,7 @@ impl Sent {
                 format!("{accepted} {what} (turn {taken} of run {run})")
             }
             Self::Known(why) => format!("{} {why}", paint.tone(Tone::Note, "known:")),
-            Self::Queued => {
+            Self::Queued(_) => {
                 let queued = paint.tone(Tone::Warn, "queued:");
                 format!(
                     "{queued} {what}; no process works on the run now, it is taken in first at: ravel runs resume {run}"

@@ -3,23 +3,28 @@
 use std::sync::Arc;
 
 use clap::Args;
+use ravel_core::port::Summary;
 use ravel_core::port_store::Message;
 
-use super::follow;
+use super::follow_here;
 use super::list::is_owned;
 use crate::cli::messages::{self, Sending, Sent};
 use crate::cli::watch::WatchOptions;
 use crate::cli::{Context, Json};
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::wire::{self, Session};
+use crate::wire::{self, Session, Shelf};
+
+/// How often a run that nobody works on may slip away to another process before the cancel is left for whoever has it.
+const TAKEOVERS_MAX: usize = 8;
 
 /// Cancels a run, or one step of it
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ravel runs cancel last\n  ravel runs cancel 0193 --step docs[3] --reason \"wrong file\"\n\n\
     What is under way is stopped and what was done is compensated. A run that no process works on is taken\n\
-    over for that."
+    over for that, or left to the process that takes it first. A run whose deadline passed while it was stopped ends by\n\
+    that."
 )]
 pub(super) struct Cancel {
     /// The run: its id, a unique beginning or end of it, or `last`
@@ -53,26 +58,41 @@ impl Cancel {
             by: messages::sender(),
             reason: self.reason.map(Arc::from),
         };
-        let sent = messages::send(&shelf, &summary, &message, self.sending)?;
-        let here = match &sent {
-            Sent::Queued => true,
-            Sent::Known(why) if !is_owned(&shelf, &summary.run)? => {
-                context.output.talk(&format!("{why}; going on with that"));
-                true
-            }
-            Sent::Known(_) | Sent::Accepted { .. } | Sent::Silent(..) | Sent::Refused(_) => false,
-        };
-        if !here {
-            return sent.tell(context, self.json.json, &summary.run, &what);
+        let mut sent = messages::send(&shelf, &summary, &message, self.sending)?;
+        if let Sent::Known(why) = &sent
+            && !is_owned(&shelf, &summary.run)?
+        {
+            context.output.talk(&format!("{why}; going on with that"));
         }
-
-        let session = Session::start(shelf, &config)?;
-        let exit = follow(context, &session, &summary.run, self.watch, self.json.json)?;
-        // It was asked to be cancelled and it is: that is success for this command.
-        Ok(if exit == Exit::Cancelled {
-            Exit::Succeeded
-        } else {
-            exit
-        })
+        let mut session = None;
+        for _ in 0..TAKEOVERS_MAX {
+            let known = matches!(sent, Sent::Known(_));
+            if !matches!(sent, Sent::Queued(_)) && (!known || is_owned(&shelf, &summary.run)?) {
+                break;
+            }
+            let session = match &session {
+                Some(session) => session,
+                None => session.insert(Session::start(shelf.clone(), &config)?),
+            };
+            let watch = (self.watch, self.json.json);
+            if let Some(exit) = follow_here(context, session, &summary.run, watch)? {
+                return ended(&shelf, &summary, exit);
+            }
+            // Another process was quicker: the cancel waits, and it is the one that takes it in.
+            if let Sent::Queued(row) = sent {
+                sent = messages::reply(&shelf, &summary, (&message, row), self.sending)?;
+            }
+        }
+        sent.tell(context, self.json.json, &summary.run, &what)
     }
+}
+
+/// It was asked to be over, and it is, be it by a deadline that passed before: that is success for this command.
+fn ended(shelf: &Shelf, summary: &Summary, exit: Exit) -> Result<Exit> {
+    let state = wire::find_run(shelf, &summary.run)?.state;
+    Ok(if state.is_final() {
+        Exit::Succeeded
+    } else {
+        exit
+    })
 }

@@ -87,7 +87,7 @@ impl Migrate {
             note: note.into(),
         };
         let sent = messages::send(&shelf, &summary, &message, self.sending)?;
-        if !matches!(sent, Sent::Queued) {
+        if !matches!(sent, Sent::Queued(_)) {
             return sent.tell(context, self.json.json, &summary.run, "the changed flow");
         }
         let session = Session::start(shelf, &config)?;

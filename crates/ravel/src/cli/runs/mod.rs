@@ -21,6 +21,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use ravel_core::port_store::Log as _;
+use ravel_engine::EngineError;
 
 use super::Context;
 use super::watch::{Watch, WatchOptions, exit_of, print_value, result};
@@ -98,9 +99,24 @@ pub(super) fn follow(
     options: WatchOptions,
     as_json: bool,
 ) -> Result<Exit> {
+    let held = |owner: &Shelf| match owner.store.live_owner(run) {
+        Ok(owner) => wire::held(run, owner.as_ref()),
+        Err(error) => wire::store_error(error),
+    };
+    let exit = follow_here(context, session, run, (options, as_json))?;
+    exit.ok_or_else(|| held(&session.shelf))
+}
+
+/// The same; nothing when another process works on the run.
+pub(super) fn follow_here(
+    context: &Context,
+    session: &Session,
+    run: &Arc<str>,
+    (options, as_json): (WatchOptions, bool),
+) -> Result<Option<Exit>> {
     let summary = wire::find_run(&session.shelf, run)?;
     if summary.state.is_final() {
-        return over(context, &summary, as_json);
+        return over(context, &summary, as_json).map(Some);
     }
     let graph = session
         .shelf
@@ -116,11 +132,11 @@ pub(super) fn follow(
         .load(run)
         .map_err(|error| wire::damaged(&session.shelf, run, error))?;
     watch.catch_up(&turns)?;
-    session
-        .engine
-        .resume(run)
-        .map_err(|error| wire::take_over_error(&session.shelf, run, error))?;
-    watch.watch()
+    match session.engine.resume(run) {
+        Ok(_) => watch.watch().map(Some),
+        Err(EngineError::Held { .. }) => Ok(None),
+        Err(error) => Err(wire::engine_error(error)),
+    }
 }
 
 /// A run that is over already: its result again.

@@ -115,6 +115,7 @@ impl Show {
             output.line(&format!("the cancel of {what} was asked for{who}"))?;
         }
         for question in run.questions() {
+            let question = crate::view::offered(question, &turns);
             let mark = paint.tone(Tone::Warn, "?");
             output.line(&format!(
                 "{mark} {} asks: {}",

@@ -22,9 +22,6 @@ use crate::wire::{self, Pulse, Shelf, shown_state, store_error};
 
 pub(crate) use waits::shown;
 
-/// An owner that left a message unread for so long is said to be silent.
-const SILENCE_MIN_MS: u64 = 2_000;
-
 /// Says what a run waits for, or why it ended as it did
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  ravel runs why last")]
@@ -154,7 +151,9 @@ fn live(shelf: &Shelf, run: &Run, turns: &[Turn]) -> Result<Vec<Reason>> {
         };
         reasons.push(cancelling(&cancel, &node.path, then, now));
     }
-    reasons.extend(waits::reasons(run, turns, owner.is_some(), &queued, now));
+    let overdue = messages::overdue(shelf, &run.summary(), &open)?;
+    let late = (&*overdue, now);
+    reasons.extend(waits::reasons(run, turns, owner.is_some(), &queued, late));
     Ok(reasons)
 }
 
@@ -174,7 +173,7 @@ fn silent(owner: &LiveOwner, run: &Run, waiting: &[Posted], now: u64) -> Option<
     let stopped = wire::pulse(pid) == Pulse::Stopped;
     let oldest = waiting.iter().map(|posted| posted.at).min();
     let unread = oldest.map(|at| now.saturating_sub(at));
-    if !stopped && unread.is_none_or(|unread| unread < SILENCE_MIN_MS) {
+    if !stopped && unread.is_none_or(|unread| unread < messages::SILENCE_MIN_MS) {
         return None;
     }
     let word = if stopped { "is stopped" } else { "is silent" };

@@ -14,20 +14,25 @@ use crate::live::{sample_message, sample_output, ways_to_answer};
 use crate::output::{Tone, one_line, units};
 use crate::view;
 
-/// Every wait. `queued` are answers that nobody took in yet.
+/// Every wait. `queued` are answers that nobody took in yet, `overdue` are questions that an answer comes too late for.
 pub(super) fn reasons(
     run: &Run,
     turns: &[Turn],
     owned: bool,
     queued: &[(Arc<str>, Posted)],
-    now: u64,
+    (overdue, now): (&[Arc<str>], u64),
 ) -> Vec<Reason> {
-    let questions = run.questions();
+    let questions: Vec<Question> = run
+        .questions()
+        .into_iter()
+        .map(|question| view::offered(question, turns))
+        .collect();
     let look = Look {
         run,
         turns,
         questions: &questions,
         queued,
+        overdue,
         owned,
         now,
     };
@@ -42,6 +47,8 @@ struct Look<'a> {
     turns: &'a [Turn],
     questions: &'a [Question],
     queued: &'a [(Arc<str>, Posted)],
+    /// Questions whose time is over, and that only a resume closes.
+    overdue: &'a [Arc<str>],
     owned: bool,
     now: u64,
 }
@@ -140,16 +147,21 @@ impl Look<'_> {
             };
             return reason.note([queued, then.to_owned()]);
         }
-        let open = self.questions.iter().find(|open| *open.id == *question);
-        let ways = open.map_or_else(
-            || vec![format!("ravel answer {question}")],
-            |open| ways_to_answer(&shown(open, Some(self.run.graph()))),
-        );
         let then = match topic {
             Topic::Human => self.after_question(path, question),
             Topic::Uncertain => "it fails with `uncertain`",
             Topic::Compensation => "its effect stands",
         };
+        if self.overdue.iter().any(|of| **of == *question) {
+            return reason
+                .command([format!("ravel runs resume {}", self.run.id())])
+                .note([self.too_late(until, then)]);
+        }
+        let open = self.questions.iter().find(|open| *open.id == *question);
+        let ways = open.map_or_else(
+            || vec![format!("ravel answer {question}")],
+            |open| ways_to_answer(&shown(open, Some(self.run.graph()))),
+        );
         let held = (topic != Topic::Human).then(|| self.held(path)).flatten();
         reason.command(ways).note(self.ends(until, then)).note(held)
     }
@@ -203,12 +215,27 @@ impl Look<'_> {
     /// What happens when a wait has a time, and nobody ended it before.
     fn ends(&self, until: Option<u64>, then: &str) -> Option<String> {
         let until = until?;
-        let over = if until <= self.now {
-            "its time is over: "
+        let when = units::relative(until, self.now);
+        Some(if until > self.now {
+            format!("without that, {then} {when}")
+        } else if self.owned {
+            format!("its time is over: {then} any moment now")
         } else {
-            ""
-        };
-        Some(format!("{over}without that, {then} {}", self.due(until)))
+            format!("its time was over {when}: {then} when the run is resumed")
+        })
+    }
+
+    /// What becomes of a question that an answer comes too late for.
+    fn too_late(&self, until: Option<u64>, then: &str) -> String {
+        match until.filter(|until| *until <= self.now) {
+            Some(until) => format!(
+                "an answer comes too late: its time was over {}, while no process worked on the run; resumed, {then}",
+                units::relative(until, self.now)
+            ),
+            None => "an answer comes too late: a deadline around it passed while no process worked on the run; \
+                     resumed, it is stopped"
+                .to_owned(),
+        }
     }
 
     /// Which deadline or budget stopped what is uncertain now, and is held up by it.

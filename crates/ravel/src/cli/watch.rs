@@ -8,10 +8,11 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use clap::Args;
-use ravel_core::event::Turn;
+use ravel_core::event::{Turn, Wait};
 use ravel_core::graph::Graph;
 use ravel_core::port::{RunState, Summary};
 use ravel_core::port_store::{Log as _, Message, Reply};
+use ravel_core::run::Run;
 use ravel_core::value::Val;
 use ravel_engine::{Ending, EngineError, Feed, FeedItem, StopReason};
 use serde_json::{Value, json};
@@ -38,7 +39,8 @@ pub(crate) struct WatchOptions {
     /// Does not ask questions here: they wait for `ravel answer`
     #[arg(long)]
     no_ask: bool,
-    /// Stops (exit code 4) when nothing but people, signals or clocks can go on
+    /// Stops (exit code 4) when nothing but people, signals or clocks can go on. The pause before another try is
+    /// work that goes on: it is waited out here
     #[arg(long)]
     park: bool,
 }
@@ -54,6 +56,8 @@ pub(crate) struct Watch<'a> {
     seen: u64,
     /// The last turn after which the run's summary was looked at.
     looked_at: u64,
+    /// The last turn after which the whole run was looked at, and was not left.
+    works_at: Option<u64>,
     show: Show,
     asker: Option<Asker>,
     stops: StopSignals,
@@ -73,6 +77,16 @@ fn waits_for_others(summary: &Summary) -> bool {
         }
     };
     !summary.state.is_final() && !summary.waits.is_empty() && summary.waits.iter().all(is_elsewhere)
+}
+
+/// The same of all waits: a summary lists the first ones alone.
+fn all_wait_for_others(run: &Run) -> bool {
+    let is_elsewhere = |wait: &Wait| match wait {
+        Wait::Person { .. } | Wait::Signal { .. } | Wait::Items { .. } => true,
+        Wait::Time { why, .. } => *why != "retry",
+        Wait::Attempt { .. } | Wait::Permit { .. } | Wait::Budget { .. } => false,
+    };
+    !run.is_final() && run.waits_on().iter().all(is_elsewhere)
 }
 
 impl<'a> Watch<'a> {
@@ -101,6 +115,7 @@ impl<'a> Watch<'a> {
             folder: Folder::new(run, graph),
             seen: 0,
             looked_at: 0,
+            works_at: None,
             stops: StopSignals::new()?,
             stops_heard: 0,
             park: options.park,
@@ -180,9 +195,12 @@ impl<'a> Watch<'a> {
             let waits = waits_for_others(&summary);
             self.folder.waits_for_others(waits);
             self.looked_at = self.seen;
-            if self.park && waits {
-                self.park = false;
-                self.session.engine.shut_down(false);
+            if self.park && waits && self.works_at != Some(self.seen) {
+                if all_wait_for_others(&wire::folded(&self.session.shelf, &self.run)?) {
+                    self.park = false;
+                    self.session.engine.shut_down(false);
+                }
+                self.works_at = Some(self.seen);
             }
         }
         self.after_change()

@@ -47,6 +47,23 @@ fn a_run_at_a_question_or_at_a_timer_is_left() {
 }
 
 #[test]
+fn a_pause_before_another_try_counts_behind_more_waits_than_a_summary_lists() {
+    let lab = lab(r#"
+ravel: 1
+name: many
+steps:
+  asks:
+    for_each: "{{ range(30) | list }}"
+    as: n
+    steps:
+      ask: { human: { ask: "{{ n }}?", form: { ok: boolean } } }
+  again: { run: "echo x >> WORLD; [ $(wc -l < WORLD) -ge 2 ]", effect: read, retry: { attempts: 2, backoff: 1s..1s, errors: [tool_error] } }
+"#);
+    lab.ravel(&["run", "parks.yaml", "--park"]).expect(4);
+    assert_eq!(lab.read("world"), "x\nx\n");
+}
+
+#[test]
 fn a_run_with_a_step_that_works_is_not_left_before_all_is_done_that_can_be() {
     let lab = lab(r#"
 ravel: 1

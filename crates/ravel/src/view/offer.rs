@@ -36,11 +36,14 @@ pub(crate) fn offers_retry(form: &Value) -> bool {
 /// True when the step of a question is being stopped: by a cancel, a deadline or a budget of a scope around it.
 fn is_over(turns: &[Turn], question: &str) -> bool {
     let events = || turns.iter().flat_map(|turn| &turn.events);
-    let asked = events().find_map(|event| match event {
-        Event::Asked {
+    let asked = events().find_map(|event| {
+        let Event::Asked {
             question: id, node, ..
-        } if **id == *question => Some(*node),
-        _ => None,
+        } = event
+        else {
+            return None;
+        };
+        (**id == *question).then_some(*node)
     });
     let stops =
         |event: &Event| matches!(event, Event::Stopping { node, .. } if Some(*node) == asked);

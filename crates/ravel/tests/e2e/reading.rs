@@ -313,3 +313,107 @@ fn a_problem_of_a_flow_that_two_files_call_is_told_once() {
     assert_eq!(one.1.as_array().map(Vec::len), Some(1), "{one:?}");
     assert_eq!(of(&["one.yaml", "two.yaml", "shared.yaml"]), one);
 }
+
+/// What `why` says of the newest run: path, sentence and notes of each reason, without places of files.
+fn told(lab: &Lab) -> Vec<(String, String, Vec<String>)> {
+    let why = lab.ravel(&["runs", "why", "last", "--json"]).expect(0);
+    let reasons = why.json()["reasons"].as_array().unwrap().clone();
+    let of_place = |note: &String| note.starts_with("flow.yaml:") || note.starts_with('{');
+    let notes = |reason: &Value| -> Vec<String> {
+        let notes = reason["notes"].as_array().unwrap().iter().map(text);
+        notes.filter(|note| !of_place(note)).collect()
+    };
+    let reason = |reason: &Value| (text(&reason["path"]), text(&reason["why"]), notes(reason));
+    reasons.iter().map(reason).collect()
+}
+
+fn said(path: &str, why: &str, notes: &[&str]) -> (String, String, Vec<String>) {
+    let notes = notes.iter().map(ToString::to_string).collect();
+    (path.to_owned(), why.to_owned(), notes)
+}
+
+#[test]
+fn why_says_of_a_caught_failure_who_took_it_up_and_what_was_undone() {
+    let lab = Lab::new();
+    let flow = r#"
+ravel: 1
+name: undone
+steps:
+  - publish: { run: "true", compensate: { run: "true" } }
+  - around:
+      steps:
+        announce: { run: "exit 3", effect: read }
+catch: [{ output: "taken back" }]
+"#;
+    lab.write("flow.yaml", flow);
+    lab.ravel(&["run", "flow.yaml"]).expect(0);
+    let error = "tool_error (exit_3): exited with code 3";
+    let by = "(`catch[0]` of the flow took it up)";
+    assert_eq!(
+        told(&lab),
+        [
+            said("around/announce", &format!("run failed: {error} {by}"), &[]),
+            said("around", &format!("failed with it: {error} {by}"), &[]),
+            said(
+                "",
+                &format!("the flow failed, and `catch[0]` took it up: {error}"),
+                &[]
+            ),
+            said("publish", "its effect was undone by its `compensate`", &[]),
+        ]
+    );
+}
+
+#[test]
+fn why_says_of_a_time_budget_which_it_is_and_what_it_stopped() {
+    let lab = Lab::new();
+    let flow = r#"
+ravel: 1
+name: spent
+budget: { time: 300ms }
+steps:
+  work: { run: "sleep 600", effect: read }
+"#;
+    lab.write("flow.yaml", flow);
+    lab.ravel(&["run", "flow.yaml"]).expect(1);
+    assert_eq!(
+        told(&lab),
+        [said(
+            "",
+            "the run failed with budget_exceeded: the budget of the flow is used up: its active time is spent",
+            &[
+                "it began in the flow itself: its `budget.time` is 300 ms",
+                "it stopped `work`"
+            ]
+        )]
+    );
+}
+
+#[test]
+fn why_tells_tolerated_items_as_one_with_a_line_for_each_way_to_fail() {
+    let lab = Lab::new();
+    let flow = r#"
+ravel: 1
+name: some
+steps:
+  all:
+    for_each: "{{ range(9) | list }}"
+    as: n
+    tolerate: 100%
+    steps:
+      try: { run: "exit {{ 4 if n == 8 else (3 if n > 0 else 0) }}", effect: read }
+"#;
+    lab.write("flow.yaml", flow);
+    lab.ravel(&["run", "flow.yaml"]).expect(0);
+    assert_eq!(
+        told(&lab),
+        [said(
+            "all",
+            "8 of 9 items failed, which `tolerate` allows: they are not in its value",
+            &[
+                "all[1], all[2], all[3], all[4], all[5] and 2 more: tool_error (exit_3): exited with code 3 (flow.yaml:10:7)",
+                "all[8]: tool_error (exit_4): exited with code 4 (flow.yaml:10:7)",
+            ]
+        )]
+    );
+}

@@ -16,4 +16,4 @@ mod sqlite;
 mod text;
 
 pub use memory::Memory;
-pub use sqlite::{Check, LiveOwner, Options, Sqlite};
+pub use sqlite::{Check, Cut, LiveOwner, Options, Repair, Sqlite};

@@ -294,6 +294,7 @@ fn a_full_disk_loses_nothing_that_was_acknowledged() {
         ..Options::default()
     };
     let store = Sqlite::open_with(&path, options).unwrap();
+    store.put_bundle("graph", "{}").unwrap();
     store.commit(&batch(commit("r1", true, vec![]))).unwrap();
     let mut acknowledged = Vec::new();
     let refused = loop {

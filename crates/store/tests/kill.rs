@@ -38,6 +38,7 @@ fn child_commits_until_it_is_killed() {
         return;
     };
     let store = Sqlite::open(PathBuf::from(place)).unwrap();
+    store.put_bundle("graph", "{}").unwrap();
     let runs: Vec<String> = (0..RUNS).map(|run| format!("r{run}")).collect();
     let mut owners = Vec::new();
     let mut next = 1;

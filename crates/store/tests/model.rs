@@ -548,6 +548,9 @@ proptest! {
         }
         in_memory.check(&model)?;
         on_disk.check(&model)?;
-        prop_assert_eq!(&on_disk.processes[0].check().unwrap().damaged, &vec![]);
+        let mut damaged = on_disk.processes[0].check().unwrap().damaged;
+        // No graphs are put here.
+        damaged.retain(|(_, what)| !what.contains("the flow of run"));
+        prop_assert_eq!(&damaged, &vec![]);
     }
 }

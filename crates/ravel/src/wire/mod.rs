@@ -43,9 +43,9 @@ pub(crate) fn store_error(error: port_store::Error) -> Error {
             Some("it goes on in that process; answers, signals and cancels reach it from here")
         }
         Store::Full { .. } => Some("free some space; nothing that was acknowledged is lost"),
-        Store::Damaged { .. } => {
-            Some("`ravel doctor` checks the whole store; restore the database from a copy")
-        }
+        Store::Damaged { .. } => Some(
+            "`ravel doctor` checks the whole store; `ravel doctor --repair` keeps what is good of every run",
+        ),
         Store::Newer { .. } => Some("use the ravel that wrote it, or a newer one"),
         Store::Unknown { .. }
         | Store::Exists { .. }

@@ -112,7 +112,8 @@ fn look(path: &Path) -> Result<()> {
         return Err(Error::trouble(format!(
             "the file {shown} is no database; nothing was changed"
         ))
-        .hint(OTHER_STORE));
+        .hint(OTHER_STORE)
+        .hint("if it was a store, `ravel doctor --repair` saves what is good in it"));
     }
     may_write_beside(path)
 }
@@ -247,6 +248,7 @@ pub(crate) fn damaged(shelf: &Shelf, run: &str, error: port_store::Error) -> Err
     said.hint(format!(
         "turns 1 to {good} are good: `ravel runs fork {run} --at {good}` goes on from there"
     ))
+    .hint("what came after them may have happened, and a fork does it again: look first")
 }
 
 /// The state as people see it: a live run that no process owns is `paused`.

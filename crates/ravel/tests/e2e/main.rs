@@ -19,6 +19,7 @@ mod park;
 mod people;
 mod processes;
 mod reading;
+mod repair;
 mod slice;
 mod stop;
 mod stored;

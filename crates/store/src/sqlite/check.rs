@@ -83,8 +83,11 @@ impl Sqlite {
                 .collect::<rusqlite::Result<_>>()
                 .context(what)?;
             for run in runs {
-                match read::verify(conn, &run) {
-                    Ok(_) => check.whole += 1,
+                let checked = read::verify(conn, &run)
+                    .and_then(|_| read::legible(conn, &run))
+                    .and_then(|()| read::flow_of(conn, &run));
+                match checked {
+                    Ok(()) => check.whole += 1,
                     Err(error) => check.damaged.push((run, error.to_string())),
                 }
             }

@@ -122,6 +122,28 @@ impl Owners {
         }
     }
 
+    /// A process that is alive and owns runs, or may: its lock's name.
+    pub(super) fn living(&self) -> Result<Option<String>, Error> {
+        let failed = |error: io::Error| Error::Io {
+            message: format!("reading {}: {error}", self.directory.display()),
+        };
+        let entries = match std::fs::read_dir(&self.directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        for entry in entries {
+            let name = entry.map_err(failed)?.file_name();
+            let Some(token) = name.to_str().and_then(|name| name.strip_suffix(".lock")) else {
+                continue;
+            };
+            if self.is_alive(token)? {
+                return Ok(Some(format!("a live process ({token})")));
+            }
+        }
+        Ok(None)
+    }
+
     /// Removes what a dead process left.
     pub(super) fn forget(&self, token: &str) {
         let path = self.path(token);

@@ -82,6 +82,34 @@ impl Sqlite {
         })
     }
 
+    /// Marks a run whose log is damaged as cancelled: nothing can go on with it, and retention may remove it.
+    ///
+    /// # Errors
+    /// [`Error::Held`] while a live process owns it; [`Error::Unknown`]; errors of the disk.
+    pub fn give_up(&self, run: &str) -> Result<(), Error> {
+        if let Some(LiveOwner { token, pid }) = self.live_owner(run)? {
+            return Err(Error::Held {
+                run: run.into(),
+                by: format!("process {pid} ({token})"),
+            });
+        }
+        self.write(|writer| {
+            writer.transaction("giving a damaged run up", |conn, notes| {
+                notes.forget_run(run);
+                let what = || format!("giving run {run} up");
+                // A higher epoch: an owner that is not as dead as it looks writes no more.
+                for sql in [
+                    "UPDATE head SET state = 'cancelled', phase = 0, due = NULL, wake_at = NULL, waits = NULL, owner = NULL,
+                        epoch = epoch + 1 WHERE run = (SELECT key FROM run WHERE id = ?)",
+                    "DELETE FROM question WHERE run = (SELECT key FROM run WHERE id = ?)",
+                ] {
+                    cached(conn, sql)?.execute([run]).context(what())?;
+                }
+                Ok(())
+            })
+        })
+    }
+
     /// How many turns of a run can be read, from the first on: all of them, unless it is damaged.
     ///
     /// # Errors

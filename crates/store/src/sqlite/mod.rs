@@ -17,10 +17,12 @@ mod open;
 mod owner;
 mod read;
 mod rows;
+mod salvage;
 mod schema;
 mod tools;
 mod transfer;
 mod trouble;
+mod wal;
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -33,6 +35,7 @@ use rusqlite::Connection;
 
 pub use check::Check;
 pub use look::LiveOwner;
+pub use salvage::{Cut, Repair};
 
 use error::ResultExt;
 use lock::{Alive, Owners};
@@ -100,6 +103,7 @@ impl Sqlite {
     /// As [`Sqlite::open`].
     pub fn open_with(path: impl AsRef<Path>, options: Options) -> Result<Self, Error> {
         let path = path.as_ref().to_path_buf();
+        salvage::refuse(&path)?;
         let (writer, readers) = if options.read_only {
             (None, vec![open::reader(&path, &options)?])
         } else {

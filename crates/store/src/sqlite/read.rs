@@ -191,6 +191,30 @@ pub(super) fn verify(conn: &Connection, run: &str) -> Result<Chain, Error> {
     Ok(chain)
 }
 
+/// Checks that every turn of a run can be read with its values, one after the other.
+pub(super) fn legible(conn: &Connection, run: &str) -> Result<(), Error> {
+    let mut reader = Reader { conn };
+    walk(conn, run, u64::MAX, |number, line| {
+        let turn = decode_turn(line, &mut reader);
+        turn.map(drop).map_err(|error| in_turn(error, number, run))
+    })
+    .map(drop)
+}
+
+/// Checks that the graph of a run is there: without it the turns say nothing.
+pub(super) fn flow_of(conn: &Connection, run: &str) -> Result<(), Error> {
+    let graph: String = cached(conn, "SELECT graph FROM run WHERE id = ?")?
+        .query_row([run], |row| row.get(0))
+        .context(format_args!("reading run {run}"))?;
+    match bundle(conn, &graph) {
+        Ok(_) => Ok(()),
+        Err(Error::Unknown { .. } | Error::Damaged { .. }) => Err(Error::Damaged {
+            what: format!("the flow of run {run} is lost: its bundle is {graph}"),
+        }),
+        Err(error) => Err(error),
+    }
+}
+
 /// The hash after a run's last turn.
 pub(super) fn hash_at_end(
     conn: &Connection,

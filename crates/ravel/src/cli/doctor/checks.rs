@@ -25,6 +25,10 @@ const WAL_WARN_BYTES: u64 = 256 << 20;
 /// How long an endpoint may take to accept a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// The way out of damage.
+const REPAIR: &str =
+    "`ravel doctor --repair` keeps what is good of every run; or restore the database from a copy";
+
 /// How a check ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -161,13 +165,13 @@ fn store(config: &Config) -> Vec<Finding> {
                     .hints()
                     .first()
                     .cloned()
-                    .unwrap_or_else(|| "restore it from a copy".into()),
+                    .unwrap_or_else(|| REPAIR.into()),
             )];
         }
     };
     let mut findings = Vec::new();
     match shelf.store.check() {
-        Err(error) => findings.push(fail(name, error.to_string(), "restore it from a copy")),
+        Err(error) => findings.push(fail(name, error.to_string(), REPAIR)),
         Ok(check) if check.damaged.is_empty() && check.file.is_empty() => {
             let runs = usize::try_from(check.whole).unwrap_or(usize::MAX);
             findings.push(ok(
@@ -181,11 +185,7 @@ fn store(config: &Config) -> Vec<Finding> {
                 .iter()
                 .map(|(run, what)| format!("{run}: {what}"));
             let found: Vec<String> = check.file.iter().cloned().chain(damaged).collect();
-            findings.push(fail(
-                name,
-                found.join("; "),
-                "restore the database from a copy; export the runs that are whole first",
-            ));
+            findings.push(fail(name, found.join("; "), REPAIR));
         }
     }
     findings.extend(files(&shelf));

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use clap::Args;
 use ravel_core::port::Summary;
 use ravel_core::port_store::Message;
+use serde_json::json;
 
 use super::follow_here;
 use super::list::is_owned;
 use crate::cli::messages::{self, Sending, Sent};
 use crate::cli::watch::WatchOptions;
 use crate::cli::{Context, Json};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::exit::Exit;
-use crate::wire::{self, Session, Shelf};
+use crate::wire::{self, Session, Shelf, store_error};
 
 /// How often a run that nobody works on may slip away to another process before the cancel is left for whoever has it.
 const TAKEOVERS_MAX: usize = 8;
@@ -24,7 +25,7 @@ const TAKEOVERS_MAX: usize = 8;
     after_help = "Examples:\n  ravel runs cancel last\n  ravel runs cancel 0193 --step docs[3] --reason \"wrong file\"\n\n\
     What is under way is stopped and what was done is compensated. A run that no process works on is taken\n\
     over for that, or left to the process that takes it first. A run whose deadline passed while it was stopped ends by\n\
-    that."
+    that. One whose log is damaged cannot undo anything: it is marked as cancelled."
 )]
 pub(super) struct Cancel {
     /// The run: its id, a unique beginning or end of it, or `last`
@@ -49,6 +50,13 @@ impl Cancel {
         let config = context.config()?;
         let shelf = super::shelf(context)?;
         let summary = wire::find_run(&shelf, &self.run)?;
+        if !summary.state.is_final()
+            && !is_owned(&shelf, &summary.run)?
+            && let Err(damage) = wire::folded(&shelf, &summary.run)
+            && damage.exit() == Exit::Damaged
+        {
+            return self.give_up(context, &shelf, &summary.run, damage);
+        }
         let what = match &self.step {
             Some(step) => format!("the cancel of {step}"),
             None => "the cancel".to_owned(),
@@ -84,6 +92,24 @@ impl Cancel {
             }
         }
         sent.tell(context, self.json.json, &summary.run, &what)
+    }
+
+    /// Nothing can go on with a damaged run, not even to undo what it did.
+    fn give_up(&self, context: &Context, shelf: &Shelf, run: &str, damage: Error) -> Result<Exit> {
+        if self.step.is_some() {
+            return Err(damage);
+        }
+        shelf.store.give_up(run).map_err(store_error)?;
+        if self.json.json {
+            let document = json!({"id": run, "state": "cancelled", "damage": damage.to_string()});
+            context.output.json(&document)?;
+        } else {
+            context.output.talk(&format!("run {run} is cancelled"));
+            context.output.talk(&format!(
+                "{damage}: what it did stands, nothing was undone; `ravel runs gc` may remove it"
+            ));
+        }
+        Ok(Exit::Succeeded)
     }
 }
 

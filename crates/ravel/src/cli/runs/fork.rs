@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use ravel_core::event::{Event, Node, Turn};
-use ravel_core::port_store::Log as _;
+use ravel_core::port_store::{self, Log as _};
 
 use super::follow;
 use crate::cli::watch::WatchOptions;
@@ -46,11 +46,21 @@ impl Fork {
                 summary.run
             )));
         }
+        let is_damaged = matches!(
+            shelf.store.verify(&summary.run),
+            Err(port_store::Error::Damaged { .. })
+        );
         let session = Session::start(shelf, &config)?;
         let forked = session
             .engine
             .fork(&summary.run, self.at)
             .map_err(engine_error)?;
+        if is_damaged {
+            context.output.talk(&format!(
+                "turns of {} are lost: steps that ran in them run again, and their effects may happen twice",
+                summary.run
+            ));
+        }
         context.output.talk(&format!(
             "run {forked} goes on from turn {} of {}",
             self.at, summary.run

@@ -8,6 +8,7 @@
 //! Invariants: a settled activation never changes again; replaying the log gives the live state; a live run waits for
 //! something that ends by itself, by a person, or by an executor with a timeout; between turns the agenda is empty.
 
+mod activation;
 mod apply;
 mod decide;
 mod edit;

@@ -14,6 +14,7 @@
 
 mod join;
 mod leaf;
+mod made;
 mod open;
 mod people;
 mod scope;

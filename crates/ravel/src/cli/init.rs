@@ -32,16 +32,25 @@ pub(super) struct Init {
     json: Json,
 }
 
+/// A name as the language has it for flows. A letter is first, so that it is neither an option nor a hidden file.
 fn name(text: &str) -> std::result::Result<String, String> {
-    let fits = text.starts_with(|first: char| first.is_ascii_lowercase())
-        && text
-            .bytes()
-            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if fits {
-        Ok(text.to_owned())
-    } else {
-        Err("a name is a small letter, then small letters, digits and _".into())
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
+    if text.starts_with(|first: char| first.is_ascii_alphabetic()) && text.chars().all(fits) {
+        return Ok(text.to_owned());
     }
+    let fixed: String = text
+        .chars()
+        .map(|c| if fits(c) { c } else { '-' })
+        .collect();
+    let fixed = fixed.trim_matches(|c: char| !c.is_ascii_alphanumeric());
+    let fixed = match fixed.chars().next() {
+        Some(first) if first.is_ascii_alphabetic() => fixed.to_owned(),
+        Some(_) => format!("flow-{fixed}"),
+        None => "flow".to_owned(),
+    };
+    Err(format!(
+        "a name of a flow is letters, digits, `_`, `-` and `.`, a letter first; call it `{fixed}`"
+    ))
 }
 
 impl Init {
@@ -51,7 +60,14 @@ impl Init {
         std::fs::create_dir_all(&target).map_err(|error| {
             Error::trouble(format!("cannot make {}", target.display())).because(error)
         })?;
-        let flow = FLOW.replace("name: hello", &format!("name: {}", self.name));
+        // In quotes: `no` and `null` are names, too.
+        let named = match self.name.as_str() {
+            "hello" => "name: hello".to_owned(),
+            name => format!("name: \"{name}\""),
+        };
+        let flow = FLOW
+            .replace("name: hello", &named)
+            .replace("hello.yaml", &format!("{}.yaml", self.name));
         let files = [
             (format!("{}.yaml", self.name), flow),
             (FILE_NAME.to_owned(), CONFIG.to_owned()),

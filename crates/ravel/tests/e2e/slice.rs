@@ -128,6 +128,22 @@ fn a_parked_run_ends_with_the_code_for_paused() {
 }
 
 #[test]
+fn init_takes_every_name_that_a_flow_may_have_and_offers_one_for_others() {
+    let lab = Lab::new();
+    for name in ["my-flow", "no", "null", "v1.2", "Mail"] {
+        let file = format!("{name}.yaml");
+        lab.ravel(&["init", "--force", "--name", name]).expect(0);
+        lab.ravel(&["check", &file]).expect(0);
+        let flow = lab.read(&file);
+        assert!(flow.contains(&format!("ravel run {file}")), "{flow}");
+    }
+    for (name, offered) in [("My flow!", "My-flow"), ("2nd", "flow-2nd"), ("..", "flow")] {
+        let said = lab.ravel(&["init", "--name", name]).expect(2).err;
+        assert!(said.contains(&format!("call it `{offered}`")), "{said}");
+    }
+}
+
+#[test]
 fn init_writes_a_flow_that_checks_and_runs() {
     let lab = Lab::new();
     lab.ravel(&["init"]).expect(0);

@@ -219,6 +219,12 @@ pub fn kind(name: &str) -> Option<String> {
     Some(out)
 }
 
+/// How names are spelt.
+const NAMES: &str = "\
+Steps, items (`as`) and signals are called by lower-case letters, digits and `_`, a letter first: `draft_2`. A step or item \
+has no name that another one in sight of it has. Flows are never read by expressions: their names may also have upper-case \
+letters, `-` and `.`, as in `send-mail`. Types are called by letters, digits and `_`, no digit first, and not as a basic type.";
+
 /// Names of the kinds of steps.
 pub fn kinds() -> impl Iterator<Item = &'static str> {
     keys::KINDS.iter().map(|kind| kind.name)
@@ -278,7 +284,7 @@ fn names_section(out: &mut String) {
     let reserved: Vec<String> = RESERVED.iter().map(|word| format!("`{word}`")).collect();
     let _ = write!(
         out,
-        "## Names\n\nWords that no step or item may be called: {}.\n\n",
+        "## Names\n\n{NAMES}\n\nWords that no step or item may be called: {}.\n\n",
         reserved.join(", ")
     );
     let classes: Vec<String> = ErrorClass::ALL
@@ -328,7 +334,7 @@ fn takes(what: Takes) -> String {
         Takes::Cases => "values to steps".to_owned(),
         Takes::Flows => "names to paths or flows".to_owned(),
         Takes::Map(table) => format!("the keys of `{}`", table.name),
-        Takes::Maps(table) => format!("a list of `{}`", table.name),
+        Takes::Maps(table) => format!("the keys of `{}`, or a list of such", table.name),
         Takes::Either(choices) => {
             let mut words: Vec<String> = choices.iter().map(|choice| takes(*choice)).collect();
             words.dedup();

@@ -6,6 +6,7 @@ use crate::graph::{BodyId, Join, Kind, StepId};
 use crate::lang::codes;
 use crate::lang::diagnostic::Problem;
 use crate::lang::lower::{Lower, ReadOf};
+use crate::lang::source::Span;
 
 struct Skips<'l, 'b> {
     lower: &'l mut Lower<'b>,
@@ -38,8 +39,8 @@ pub(super) fn check(lower: &mut Lower<'_>, orders: &Orders) {
         skips.output(BodyId(index as u32));
     }
     let caught = std::mem::take(&mut skips.lower.catch_reads);
-    for read in caught {
-        skips.read(&read);
+    for (read, failed) in caught {
+        skips.caught(&read, failed);
     }
 }
 
@@ -161,6 +162,32 @@ impl Skips<'_, '_> {
         }
     }
 
+    /// Reads by the output of a handler. When a scope has failed nobody knows which of its steps have a value.
+    fn caught(&mut self, read: &ReadOf, failed: bool) {
+        if !failed || read.guarded || read.meta {
+            return self.read(read);
+        }
+        let (name, at) = {
+            let info = self.lower.info(read.target);
+            (info.name.clone(), info.name_span)
+        };
+        let message = format!(
+            "this reads `{name}`, which may have no value when its scope has failed, without a guard"
+        );
+        let problem = Problem::new(codes::UNGUARDED, read.span, message)
+            .related(at, format!("`{name}` may be what failed, or not have run"));
+        let hint = self.guard(read.span);
+        self.lower.problem(problem.hint(hint));
+    }
+
+    /// How a read is guarded.
+    fn guard(&self, span: Span) -> String {
+        let text = self.lower.origin.sources.slice(span);
+        format!(
+            "write `{text} | default(…)`, `first_of({text}, …)` or a condition with `is defined`"
+        )
+    }
+
     /// Reports a read of an output that may find nothing.
     fn read(&mut self, read: &ReadOf) {
         if !self.may_miss(read) {
@@ -176,10 +203,7 @@ impl Skips<'_, '_> {
             ),
         };
         let message = format!("this reads `{name}`, which may be skipped, without a guard");
-        let read_text = self.lower.origin.sources.slice(read.span);
-        let hint = format!(
-            "write `{read_text} | default(…)`, `first_of({read_text}, …)` or a condition with `is defined`"
-        );
+        let hint = self.guard(read.span);
         let problem =
             Problem::new(codes::UNGUARDED, read.span, message).related(related.0, related.1);
         self.lower.problem(problem.hint(hint));

@@ -150,7 +150,7 @@ table! {
     WAIT, "wait", "For a time, or for a signal.", [],
     &[
         key("for", Takes::Value, "How long: a duration, or a number of seconds.", "\"{{ input.seconds }}\""),
-        key("until", Takes::Value, "Until when: RFC 3339, or seconds since the epoch.", "\"{{ input.at }}\""),
+        key("until", Takes::Value, "Until when: RFC 3339, or seconds since 1970.", "\"{{ input.at }}\""),
         key("signal", Takes::Name, "For a message in this inbox of `signals:`; the value is the message.", "user"),
         key("deadline", Takes::Duration, "With `signal`: how long.", "1h"),
         key(
@@ -203,7 +203,7 @@ table! {
     LIMITS, "limits", "What a process may use.", [],
     &[
         key("cpu", Takes::Duration, "CPU time.", "1m"),
-        key("memory", Takes::Bytes, "Address space.", "1GiB"),
+        key("memory", Takes::Bytes, "Memory, at least 32MiB.", "1GiB"),
         key("output", Takes::Bytes, "Most that stdout may hold, and that is kept of stderr.", "1MiB"),
         key("file", Takes::Bytes, "The largest file it may write.", "100MiB"),
     ]
@@ -213,7 +213,7 @@ table! {
     /// `repeat:`.
     REPEAT, "repeat", "Rounds of steps; the output of one is the `carry` of the next.", ["max"],
     &[
-        key("carry", Takes::Value, "The first `carry`; types `output`.", "{ score: 0 }"),
+        key("carry", Takes::Value, "The first `carry`; types `output`. Without it there is none in the first round.", "{ score: 0 }"),
         key("until", Takes::Condition, "Ends the loop; sees the round's steps, `output` and the old `carry`.", "output.score > 8"),
         key("max", Takes::Integer { min: 1, max: 1_000_000 }, "Most rounds.", "5"),
         key("on_max", Takes::Choice(&["fail", "return"]), "After the last round: fail with `exhausted` (default), or return its output.", "return"),

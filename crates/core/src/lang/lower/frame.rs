@@ -372,11 +372,18 @@ impl Lower<'_> {
             Owner::Step(reader) => Some(reader),
         };
         match cx.output_of {
-            Some(OutputOf::Body(body)) => {
-                let info = &mut self.body_info[body.0 as usize];
+            // The output of a handler's own steps.
+            Some(OutputOf::Body(of)) if of != body && self.inside_of(cx.owner) == Some(body) => {
+                self.catch_reads.push((read.clone(), true));
+            }
+            Some(OutputOf::Body(of)) => {
+                let info = &mut self.body_info[of.0 as usize];
                 info.output_reads.push(read.clone());
             }
-            Some(OutputOf::Catch) => self.catch_reads.push(read.clone()),
+            Some(OutputOf::Catch) => {
+                let failed = self.inside_of(cx.owner) == Some(body);
+                self.catch_reads.push((read.clone(), failed));
+            }
             None => {}
         }
         let Some(reader) = reader else { return };
@@ -403,6 +410,14 @@ impl Lower<'_> {
             how,
             span,
         });
+    }
+
+    /// The steps of a scope or flow, once they are read.
+    fn inside_of(&self, owner: Owner) -> Option<BodyId> {
+        match owner {
+            Owner::Step(step) => self.info(step).body,
+            Owner::Flow(flow) => self.flows[flow].body,
+        }
     }
 
     fn self_reference(&mut self, reader: StepId, step: StepId, meta: bool, span: Span) {

@@ -196,8 +196,8 @@ pub(crate) struct Lower<'b> {
     pub(crate) info: Vec<StepInfo>,
     pub(crate) bodies: Vec<Body>,
     pub(crate) body_info: Vec<BodyInfo>,
-    /// Reads by outputs of handlers without steps.
-    pub(crate) catch_reads: Vec<ReadOf>,
+    /// Reads by outputs of handlers; true for those of steps within what has failed.
+    pub(crate) catch_reads: Vec<(ReadOf, bool)>,
     pub(crate) frames: Vec<Frame>,
     pub(crate) sites: Vec<Site>,
     pub(crate) flow_sites: IndexMap<usize, Vec<SiteId>>,

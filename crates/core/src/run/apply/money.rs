@@ -49,7 +49,8 @@ impl State {
         self.count_active(node, true);
     }
 
-    /// An activation that is being stopped has no deadline any more.
+    /// An activation that is being stopped has no deadline any more. (An attempt whose timeout passed is another matter:
+    /// its activation goes on.)
     pub(in crate::run) fn drop_deadline(&mut self, node: Node) {
         if let Some(at) = self.extra(node).deadline.take() {
             self.timers.remove(&(at, node, Timer::Deadline));
@@ -64,7 +65,9 @@ impl State {
     }
 
     pub(in crate::run) fn attempt_stopping(&mut self, node: Node, why: Stop) {
-        self.drop_deadline(node);
+        if why != Stop::Timeout {
+            self.drop_deadline(node);
+        }
         let (now, grace) = (self.now, self.terms.limits.stop_grace_ms);
         let extra = self.extra(node);
         let flight = extra

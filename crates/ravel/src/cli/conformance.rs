@@ -21,7 +21,7 @@ use crate::output::Tone;
     `docs/conformance.md` tells more.\nExit code 1 when a case is not as it must be."
 )]
 pub(super) struct Conformance {
-    /// Only cases whose path or title contains this, or the case of this number
+    /// Only cases whose path or title contains this, or the case or section of this number
     #[arg(value_name = "FILTER")]
     filter: Option<String>,
     /// Cases of this folder (`NN-section/NNN-name.yaml` below it) instead of those of the program

@@ -130,13 +130,16 @@ pub(crate) struct End {
     pub(crate) ignored: bool,
 }
 
-/// Tokens and dollars.
+/// Tokens and dollars. Where they are expected only what is said is compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Used {
-    pub(crate) input_tokens: u64,
-    pub(crate) output_tokens: u64,
-    pub(crate) usd: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) input_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) output_tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) usd: Option<f64>,
 }
 
 #[derive(Clone, Debug, Deserialize)]

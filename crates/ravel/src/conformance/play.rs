@@ -237,10 +237,10 @@ fn outcome(end: &End) -> Result<Outcome, String> {
 
 fn usage(used: Used) -> Usage {
     Usage {
-        input_tokens: used.input_tokens,
+        input_tokens: used.input_tokens.unwrap_or(0),
         cached_tokens: 0,
-        output_tokens: used.output_tokens,
-        cost_microusd: (used.usd * MICROUSD).round() as u64,
+        output_tokens: used.output_tokens.unwrap_or(0),
+        cost_microusd: (used.usd.unwrap_or(0.0) * MICROUSD).round() as u64,
     }
 }
 

@@ -102,9 +102,9 @@ impl World {
     pub(super) fn usage(&self) -> Used {
         let usage = self.run.usage();
         Used {
-            input_tokens: usage.input_tokens,
-            output_tokens: usage.output_tokens,
-            usd: usage.cost_microusd as f64 / MICROUSD,
+            input_tokens: Some(usage.input_tokens),
+            output_tokens: Some(usage.output_tokens),
+            usd: Some(usage.cost_microusd as f64 / MICROUSD),
         }
     }
 
@@ -120,7 +120,7 @@ impl World {
 }
 
 fn span(at: Millis) -> Value {
-    serde_json::to_value(Span(at - START)).unwrap_or_default()
+    serde_json::to_value(Span(at.saturating_sub(START))).unwrap_or_default()
 }
 
 /// A failure with everything that a case may say of it.
@@ -158,7 +158,7 @@ fn outcome(view: &NodeView) -> Value {
 
 fn waits_for(wait: Wait, to: &dyn Fn(&Arc<str>) -> Option<String>) -> Option<WaitsFor> {
     let text = |text: Arc<str>| Some(text.to_string());
-    let until = |at: Option<Millis>| at.map(|at| Span(at - START));
+    let until = |at: Option<Millis>| at.map(|at| Span(at.saturating_sub(START)));
     let none = WaitsFor::default();
     match wait {
         Wait::Attempt { .. } => None,

@@ -39,12 +39,19 @@ impl Filed {
         self.file.split('/').next().unwrap_or_default()
     }
 
-    /// True when a word is part of its path or title, or its number.
+    /// True when a word is part of its path or title; a number means the case or the section of that number.
     pub(crate) fn is_meant(&self, word: &str) -> bool {
-        let title = self.case.as_ref().is_ok_and(|case| {
-            case.title.to_lowercase().contains(&word.to_lowercase())
-                || case.case.to_string() == word
-        });
+        if word.bytes().all(|byte| byte.is_ascii_digit()) {
+            let numbered = self
+                .case
+                .as_ref()
+                .is_ok_and(|case| case.case.to_string() == word);
+            return numbered || self.section().split('-').next() == Some(word);
+        }
+        let title = self
+            .case
+            .as_ref()
+            .is_ok_and(|case| case.title.to_lowercase().contains(&word.to_lowercase()));
         title || self.file.contains(word)
     }
 }

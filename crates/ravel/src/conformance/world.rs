@@ -20,7 +20,7 @@ use super::permits::Permits;
 /// 2026-01-01T00:00:00Z, when every run of a case starts.
 pub(super) const START: Millis = 1_767_225_600_000;
 
-/// More timers than any case lets fire at one move.
+/// More grants and timers than any case has at one move.
 const TICKS_MAX: u32 = 10_000;
 
 /// Something that a run did, in order.
@@ -93,15 +93,27 @@ impl World {
         Ok(world)
     }
 
-    /// Hands an input to the run. True when it changed something.
+    /// Hands an input to the run, and does what follows by itself. True when the input changed something.
     pub(super) fn input(&mut self, input: Input) -> Result<bool, Trouble> {
         let handled = self.run.handle(self.now, input).map_err(Trouble::Refused)?;
         let changed = self.take(handled)?;
-        while let Some(attempt) = self.permits.next() {
-            let handled = self.run.handle(self.now, Input::Granted { attempt });
-            self.take(handled.map_err(Trouble::Refused)?)?;
-        }
+        self.settle()?;
         Ok(changed)
+    }
+
+    /// What happens by itself: permits that are free are granted, timers that are due fire.
+    fn settle(&mut self) -> Result<(), Trouble> {
+        for _ in 0..TICKS_MAX {
+            let due = self.run.wake_at().is_some_and(|at| at <= self.now) && !self.run.is_final();
+            let input = match self.permits.next() {
+                Some(attempt) => Input::Granted { attempt },
+                None if due => Input::Tick,
+                None => return Ok(()),
+            };
+            let handled = self.run.handle(self.now, input).map_err(Trouble::Refused)?;
+            self.take(handled)?;
+        }
+        Err(Trouble::broken("timers fire without an end"))
     }
 
     fn take(&mut self, handled: Handled) -> Result<bool, Trouble> {
@@ -184,16 +196,14 @@ impl World {
 
     /// The clock moves on; what is due on the way fires at its own time.
     pub(super) fn pass(&mut self, until: Millis) -> Result<(), Trouble> {
-        for _ in 0..TICKS_MAX {
-            let due = self.run.wake_at().filter(|at| *at <= until);
-            let Some(at) = due.filter(|_| !self.run.is_final()) else {
-                self.now = self.now.max(until);
-                return Ok(());
-            };
+        while let Some(at) = self.run.wake_at().filter(|at| *at <= until)
+            && !self.run.is_final()
+        {
             self.now = self.now.max(at);
-            self.input(Input::Tick)?;
+            self.settle()?;
         }
-        Err(Trouble::broken("timers fire without an end"))
+        self.now = self.now.max(until);
+        Ok(())
     }
 
     /// The engine is lost with all that it had under way; another one takes the run over after a while.
@@ -207,8 +217,7 @@ impl World {
         let recovered = self.run.handle(self.now, Input::Recovered { epoch: 2 });
         let recovered = recovered.map_err(Trouble::Refused)?;
         self.record(recovered.turn)?;
-        self.resume()?;
-        self.pass(self.now)
+        self.resume()
     }
 
     /// Carries out what must be under way.
@@ -235,11 +244,7 @@ impl World {
             self.obey(command);
         }
         self.look()?;
-        while let Some(attempt) = self.permits.next() {
-            let handled = self.run.handle(self.now, Input::Granted { attempt });
-            self.take(handled.map_err(Trouble::Refused)?)?;
-        }
-        Ok(())
+        self.settle()
     }
 
     fn forget(&mut self) {

@@ -465,6 +465,7 @@ steps:
   pattern: { tool: text.match, with: { text: "{{ input.text }}", pattern: "(" } }
   replaced: { tool: text.replace, with: { text: a, find: "(", with: b, regex: true } }
   pieces: { tool: text.chunk, with: { text: a, size: 2, overlap: 2 } }
+  about: { tool: text.lines, text: a }
 "#;
         let outside = "leads out of the folder of the run (that of its flow file)";
         assert_eq!(
@@ -482,6 +483,7 @@ steps:
                 "the pattern is not right: unclosed group".to_owned(),
                 "the pattern is not right: unclosed group".to_owned(),
                 "`overlap` (2) must be smaller than `size` (2)".to_owned(),
+                "`text` is an argument of the tool, and stands beside it (arguments stand under `with`: `with: { text: … }`)".to_owned(),
             ]
         );
     }

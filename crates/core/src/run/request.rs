@@ -89,17 +89,14 @@ fn model_request(env: &Env<'_>, step: &StepDef, model: &Model) -> Result<Request
     if let Some(system) = &model.system {
         push("system", env.text(system)?.into());
     }
-    if let Some(examples) = &model.examples
-        && let Value::Array(examples) = env.value(examples)?.json()
-    {
-        for example in examples {
+    if let Some(examples) = &model.examples {
+        for example in list_of("examples", "{input, output}", env.value(examples)?)? {
             push("user", plain(&example["input"]));
             push("assistant", plain(&example["output"]));
         }
     }
-    if let Some(given) = &model.messages
-        && let Value::Array(given) = env.value(given)?.into_json()
-    {
+    if let Some(given) = &model.messages {
+        let given = list_of("messages", "{role, content}", env.value(given)?)?;
         messages.extend(given.into_iter().map(Val::new));
     }
     if let Some(prompt) = &model.prompt {
@@ -123,6 +120,18 @@ fn model_request(env: &Env<'_>, step: &StepDef, model: &Model) -> Result<Request
         stop: model.stop.clone(),
         emit: model.emit.clone(),
     }))
+}
+
+/// The items of a value that is a list: of anything else nothing would reach the model.
+fn list_of(key: &str, of: &str, value: Val) -> Result<Vec<Value>, EvalError> {
+    match value.into_json() {
+        Value::Array(items) => Ok(items),
+        other => Err(EvalError::Failed {
+            message: format!("`{key}` is a list of {of}, and this is {other}"),
+            offset: 0,
+            pointer: String::new(),
+        }),
+    }
 }
 
 /// An example's text: strings as they are, other values as compact JSON.

@@ -368,8 +368,8 @@ impl Typer<'_, '_> {
             [only] => Some(only.as_str()),
             _ => None,
         });
-        let hint = near
-            .and_then(|near| meant(reference, index, [near]))
+        let hint = value_of_step(reference, index)
+            .or_else(|| near.and_then(|near| meant(reference, index, [near])))
             .or_else(|| self.hint_for_output(place.cx.frame, reference, index))
             .or_else(|| meant(reference, index, foreign_fields(&wanted, known)))
             .or_else(|| {
@@ -501,6 +501,23 @@ impl Typer<'_, '_> {
             .problem(Problem::new(codes::COMPARISON, span, message).maybe_hint(hint));
         true
     }
+}
+
+/// `steps.build.outputs.version` of another tool: here the value of a step is read by its name.
+fn value_of_step(reference: &Ref, index: usize) -> Option<String> {
+    const VALUES: [&str; 6] = ["output", "outputs", "value", "result", "data", "outcome"];
+    let word = part(reference.path.get(index)?);
+    if reference.root != "steps" || index != 1 || !VALUES.contains(&word.as_str()) {
+        return None;
+    }
+    let fixed = Ref {
+        root: reference.member()?.to_owned(),
+        path: reference.path[2..].to_vec(),
+        ..reference.clone()
+    };
+    Some(format!(
+        "the value of a step is read by its name: `{{{{ {fixed} }}}}`"
+    ))
 }
 
 /// The reference with another field at an index.

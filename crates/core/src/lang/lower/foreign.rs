@@ -20,6 +20,32 @@ const FOREIGN_KEYS: &[(&str, &[&str])] = &[
     ("retry", &["retries"]),
     ("catch", &["on_error", "rescue", "except"]),
     ("finally", &["ensure", "always"]),
+    (
+        "attempts",
+        &[
+            "max",
+            "max_attempts",
+            "maxAttempts",
+            "times",
+            "count",
+            "limit",
+        ],
+    ),
+    (
+        "max",
+        &["times", "count", "limit", "max_iterations", "max_rounds"],
+    ),
+    ("backoff", &["delay", "interval", "wait", "pause"]),
+    ("form", &["options", "choices", "fields"]),
+    ("ask", &["question", "prompt", "message", "text"]),
+    ("prompt", &["question", "message", "input", "text", "user"]),
+    ("system", &["system_prompt", "systemPrompt", "instructions"]),
+    ("max_tokens", &["maxTokens", "max_output_tokens"]),
+    (
+        "returns",
+        &["outputs", "output_schema", "response_format", "schema"],
+    ),
+    ("ravel", &["version"]),
 ];
 
 /// Keys of other languages that are more than another word here.
@@ -154,10 +180,12 @@ pub(super) fn foreign_document(map: &Map) -> Option<&'static ForeignDocument> {
     found.map(|(document, _)| document)
 }
 
-/// What a key of another language is called here.
-pub(super) fn foreign_key(key: &str) -> Option<&'static str> {
-    let found = FOREIGN_KEYS.iter().find(|(_, words)| words.contains(&key));
-    found.map(|(meant, _)| *meant)
+/// What a key of another language is called here, of the keys that there are.
+pub(super) fn foreign_key(key: &str, is_here: impl Fn(&str) -> bool) -> Option<&'static str> {
+    let mut found = FOREIGN_KEYS
+        .iter()
+        .filter(|(meant, words)| words.contains(&key) && is_here(meant));
+    found.next().map(|(meant, _)| *meant)
 }
 
 /// What kinds of steps are called elsewhere, and what is written here.

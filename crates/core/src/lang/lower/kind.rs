@@ -8,6 +8,7 @@ use crate::lang::diagnostic::{Problem, nearest};
 use crate::lang::keys::{self, Kind};
 use crate::lang::source::Span;
 use crate::lang::tree::{Map, Value};
+use crate::types::Shape;
 
 impl Lower<'_> {
     pub(super) fn two_kinds(
@@ -101,6 +102,20 @@ impl Lower<'_> {
         };
         self.problem(problem);
     }
+
+    /// Arguments of a tool that stand beside it instead of under `with`.
+    pub(super) fn arguments_beside(&self, map: &Map) -> Vec<String> {
+        let tool = map.get("tool").and_then(|entry| entry.node.text());
+        let Some(info) = tool.and_then(|tool| self.tool_info(tool)) else {
+            return Vec::new();
+        };
+        let Shape::Fields { properties, .. } = info.input.shape() else {
+            return Vec::new();
+        };
+        let is_argument =
+            |key: &&String| properties.contains_key(*key) && known_anywhere(key).is_none();
+        map.keys().filter(is_argument).cloned().collect()
+    }
 }
 
 /// `type: run` and `parallel: { … }`: the kind as a value, and steps that need no word to run side by side.
@@ -121,6 +136,16 @@ fn worded_otherwise(map: &Map) -> Option<(Span, String)> {
         if let Some(meant) = foreign_kind(word) {
             return Some((entry.key, format!("the kind is the key itself; {meant}")));
         }
+    }
+    let tool = map.iter().find(|(key, _)| {
+        let parts = key.split_once('.');
+        parts.is_some_and(|(space, verb)| !space.is_empty() && !verb.is_empty())
+    });
+    if let Some((tool, entry)) = tool {
+        let hint = format!(
+            "a tool is called by its name under `tool`: `tool: {tool}`, with its arguments under `with`"
+        );
+        return Some((entry.key, hint));
     }
     let entry = map.get("parallel")?;
     let hint = match &entry.node.value {

@@ -1,7 +1,5 @@
 //! The leaves. Scopes are in `scopes`.
 
-use std::sync::Arc;
-
 use serde_json::Value as Json;
 
 use super::text::Places;
@@ -11,10 +9,9 @@ use crate::expr::{Mode, Template, ValueTemplate, has_tags};
 use crate::graph::{self, Escalate, Fail, Human, OnDeadline, StepId, Tool, Wait};
 use crate::lang::catalog::Arguments;
 use crate::lang::codes;
-use crate::lang::diagnostic::{Problem, names, nearest, quoted};
+use crate::lang::diagnostic::{Problem, nearest, quoted};
 use crate::lang::formats;
 use crate::lang::keys::{self, Kind};
-use crate::lang::limits::MAX_TOKENS_DEFAULT;
 use crate::lang::tree::{Map, Node, Value};
 use crate::types::{Shape, Type};
 
@@ -63,13 +60,7 @@ impl Lower<'_> {
         Some(value)
     }
 
-    fn optional_value(&mut self, cx: Cx, map: &Map, key: &str) -> Option<ValueTemplate> {
-        let entry = map.get(key)?;
-        self.value(cx, &entry.node, Want::Any, Places::default())
-            .map(|(value, _)| value)
-    }
-
-    fn optional_text(&mut self, cx: Cx, map: &Map, key: &str) -> Option<graph::Text> {
+    pub(super) fn optional_text(&mut self, cx: Cx, map: &Map, key: &str) -> Option<graph::Text> {
         let entry = map.get(key)?;
         self.text(cx, &entry.node, key, Mode::Text)
     }
@@ -77,130 +68,6 @@ impl Lower<'_> {
     fn optional_template(&mut self, cx: Cx, map: &Map, key: &str) -> Option<Template> {
         let entry = map.get(key)?;
         self.template(cx, &entry.node, key, Mode::Text)
-    }
-
-    fn model(&mut self, cx: Cx, map: &Map) -> Option<graph::Kind> {
-        let entry = map.get("model")?;
-        let name = self.known_model(cx, &entry.node)?;
-        let misspelt = || {
-            map.keys()
-                .any(|key| nearest(key, ["prompt", "messages"]).is_some())
-        };
-        if !map.contains_key("prompt") && !map.contains_key("messages") && !misspelt() {
-            let problem = Problem::new(
-                codes::MISSING_KEY,
-                entry.key,
-                "a model call needs `prompt` or `messages`",
-            );
-            self.problem(problem.hint("add `prompt: …`"));
-        } else if let (Some(_), Some(messages)) = (map.get("prompt"), map.get("messages")) {
-            let problem = Problem::new(
-                codes::WRONG_PLACE,
-                messages.key,
-                "`messages` stands in place of `prompt`, not beside it",
-            );
-            self.problem(problem);
-        }
-        let stop = map
-            .get("stop")
-            .map(|entry| self.texts(&entry.node, "stop"))
-            .unwrap_or_default();
-        let model = graph::Model {
-            name,
-            system: self.optional_text(cx, map, "system"),
-            prompt: self.optional_text(cx, map, "prompt"),
-            messages: self.optional_value(cx, map, "messages"),
-            images: self.optional_value(cx, map, "images"),
-            examples: self.optional_value(cx, map, "examples"),
-            max_tokens: self
-                .small(map, "max_tokens", 1, 1_000_000)
-                .map_or(MAX_TOKENS_DEFAULT, |max| max as u32),
-            temperature: map
-                .get("temperature")
-                .and_then(|entry| self.number(&entry.node, "temperature", 0.0, 2.0)),
-            seed: self.small(map, "seed", 0, i64::MAX).map(|seed| seed as u64),
-            stop: stop.into_iter().map(|(text, _)| text.into()).collect(),
-            emit: map
-                .get("emit")
-                .and_then(|entry| self.plain_text(&entry.node, "emit"))
-                .map(Into::into),
-            early: map
-                .get("early")
-                .and_then(|entry| self.boolean(&entry.node, "early"))
-                .unwrap_or(false),
-        };
-        Some(graph::Kind::Model(Box::new(model)))
-    }
-
-    /// A model's name: its alias resolved, known if models are known.
-    pub(crate) fn known_model(&mut self, cx: Cx, node: &Node) -> Option<Arc<str>> {
-        if let Value::Map(_) = node.value {
-            let problem = Problem::new(
-                codes::NOT_AVAILABLE,
-                node.span,
-                "routes among models are not available in this version",
-            );
-            self.problem(problem.hint("name one model: an alias, or `provider/model`"));
-            return None;
-        }
-        let name = self.plain_text(node, "model")?;
-        let target = self.model_name(cx.flow, name);
-        let models = self
-            .origin
-            .catalog
-            .as_ref()
-            .and_then(|catalog| catalog.models.as_ref());
-        if let Some(models) = models
-            && !target.contains('/')
-            && !models.contains(&target)
-        {
-            let near = nearest(&target, models.iter().map(String::as_str));
-            let hint = match near {
-                Some(near) => format!("did you mean `{near}`?"),
-                None if models.is_empty() => format!(
-                    "set RAVEL_MODEL_URL, as in `export RAVEL_MODEL_URL=http://127.0.0.1:8080/v1`, and every name is the model there; or define it: `models: {{ {target}: provider/model }}` here or in ravel.toml"
-                ),
-                None => format!(
-                    "the models are {}; or write `provider/model`, or set RAVEL_MODEL_URL to an endpoint of yours",
-                    names(models.iter().map(String::as_str))
-                ),
-            };
-            self.problem(
-                Problem::new(
-                    codes::UNKNOWN_MODEL,
-                    node.span,
-                    format!("there is no model `{target}`"),
-                )
-                .hint(hint),
-            );
-        }
-        self.known_provider(&target, node);
-        Some(target.into())
-    }
-
-    /// The provider of `provider/model`. With an endpoint of the environment every other name is its model.
-    fn known_provider(&mut self, target: &str, node: &Node) {
-        let Some(catalog) = &self.origin.catalog else {
-            return;
-        };
-        let (Some(models), Some(providers)) = (&catalog.models, &catalog.providers) else {
-            return;
-        };
-        let Some((provider, model)) = target.split_once('/') else {
-            return;
-        };
-        if models.iter().any(|alias| alias == target) || providers.iter().any(|p| p == provider) {
-            return;
-        }
-        let hint = match nearest(provider, providers.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean `{near}/{model}`?"),
-            None => format!(
-                "the providers are {}; another one is a table `[providers.{provider}]` in ravel.toml",
-                names(providers.iter().map(String::as_str))
-            ),
-        };
-        let message = format!("there is no provider `{provider}`");
-        self.problem(Problem::new(codes::UNKNOWN_MODEL, node.span, message).hint(hint));
     }
 
     fn tool(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
@@ -246,6 +113,10 @@ impl Lower<'_> {
                 let (value, site) = self.value(cx, &with.node, want, places)?;
                 self.info_mut(id).main = Some(site);
                 value
+            }
+            // What stands beside the tool was reported there.
+            None if !self.arguments_beside(map).is_empty() => {
+                ValueTemplate::constant(serde_json::json!({}))
             }
             None => {
                 self.no_arguments(input.as_ref(), &format!("`{name}`"), entry.node.span);

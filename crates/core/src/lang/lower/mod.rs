@@ -14,6 +14,7 @@ mod hidden;
 mod inner;
 mod kind;
 mod kinds;
+mod model;
 mod policy;
 mod program;
 mod read;

@@ -264,9 +264,8 @@ impl Lower<'_> {
             .iter()
             .flat_map(|table| table.keys)
             .map(|key| key.name);
-        let near = foreign_key(key)
-            .filter(|meant| tables.iter().any(|table| table.get(meant).is_some()))
-            .or_else(|| nearest(key, here.clone()));
+        let is_here = |meant: &str| tables.iter().any(|table| table.get(meant).is_some());
+        let near = foreign_key(key, is_here).or_else(|| nearest(key, here.clone()));
         let elsewhere: Vec<&str> = keys::KINDS
             .iter()
             .filter(|kind| kind.available && kind.table.get(key).is_some())
@@ -311,8 +310,10 @@ impl Lower<'_> {
     pub(crate) fn required_keys(&mut self, map: &Map, table: &'static Table, span: Span) {
         // A misspelt key is reported as such, not as missing, too.
         let misspelt = |wanted: &str| {
-            map.keys()
-                .any(|key| table.get(key).is_none() && nearest(key, [wanted]).is_some())
+            map.keys().any(|key| {
+                let meant = || foreign_key(key, |meant| meant == wanted).is_some();
+                table.get(key).is_none() && (nearest(key, [wanted]).is_some() || meant())
+            })
         };
         for key in table
             .required

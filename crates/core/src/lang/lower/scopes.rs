@@ -284,6 +284,14 @@ impl Lower<'_> {
         }
         let mut cases = Vec::new();
         let written = match map.get("cases") {
+            Some(entry) if entry.node.list().is_some() => {
+                let message = "`cases` takes a map, and this is a list";
+                let problem = Problem::new(codes::WRONG_SHAPE, entry.node.span, message);
+                self.problem(problem.hint(
+                    "the value is the key: `cases: { billing: { set: 1 } }`; conditions of their own are `when` on steps",
+                ));
+                None
+            }
             Some(entry) => self.map(&entry.node, "cases"),
             None => {
                 let problem =
@@ -327,7 +335,12 @@ impl Lower<'_> {
     pub(crate) fn race(&mut self, cx: Cx, id: StepId, map: &Map) -> Option<graph::Kind> {
         let entry = map.get("race")?;
         if let Value::List(_) = entry.node.value {
-            self.shape(&entry.node, "race", "a map of steps");
+            let message = "`race` takes a map of steps, and this is a list";
+            let problem = Problem::new(codes::WRONG_SHAPE, entry.node.span, message);
+            self.problem(
+                problem
+                    .hint("the name of a step is its key: `race: { first: { … }, second: { … } }`"),
+            );
             return None;
         }
         let body = self.body(self.host(cx, cx.frame), &entry.node, None)?;

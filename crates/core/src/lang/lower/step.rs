@@ -64,6 +64,10 @@ impl Lower<'_> {
                 };
                 let map = Map::from_iter([(name.clone(), entry)]);
                 format!("give the step a name: `{}`", named_step(&name, &map))
+            } else if let Some(meant) = foreign_kind(&name) {
+                format!(
+                    "a step has a name, as in `my_step: {{ … }}`, and what it does below it; {meant}"
+                )
             } else {
                 "a step says what it does: `{ set: … }`, `{ run: … }`, `{ model: …, prompt: … }`"
                     .to_owned()
@@ -167,7 +171,22 @@ impl Lower<'_> {
     fn check_keys(&mut self, id: StepId, kind: &'static Kind, map: &Map, part: Part) {
         let common = if kind.leaf { &keys::LEAF } else { &keys::SCOPE };
         let place = format!("a `{}` step", kind.name);
-        self.known_keys(map, &[&keys::ANY, common, kind.table], &place);
+        let tables = [&keys::ANY, common, kind.table];
+        let arguments = self.arguments_beside(map);
+        if arguments.is_empty() {
+            self.known_keys(map, &tables, &place);
+        } else {
+            for key in &arguments {
+                let message = format!("`{key}` is an argument of the tool, and stands beside it");
+                let problem = Problem::new(codes::WRONG_PLACE, map[key.as_str()].key, message);
+                self.problem(problem.hint(format!(
+                    "arguments stand under `with`: `with: {{ {key}: … }}`"
+                )));
+            }
+            let others = map.iter().filter(|(key, _)| !arguments.contains(*key));
+            let others = others.map(|(key, entry)| (key.clone(), entry.clone()));
+            self.known_keys(&others.collect(), &tables, &place);
+        }
         self.required_keys(map, kind.table, self.info(id).name_span);
         let (barred, why) = match part {
             Part::Step | Part::Fallback => return,

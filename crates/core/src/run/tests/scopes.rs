@@ -510,3 +510,23 @@ output: '{{ count }}'
     let world = World::settled(yaml, json!({}), Box::new(echo));
     assert_eq!(world.output(), json!(3));
 }
+
+#[test]
+fn a_conversation_that_is_no_list_fails_before_the_model_is_asked() {
+    let yaml = "
+ravel: 1
+name: talk
+input: { talk: any }
+steps:
+  a: { model: strong, messages: '{{ input.talk }}' }
+";
+    let world = World::settled(yaml, json!({ "talk": "Hi" }), Box::new(echo));
+    let said = world
+        .run
+        .error()
+        .map(|error| (error.class, error.message.to_string()));
+    let text =
+        "`model` cannot be evaluated: `messages` is a list of {role, content}, and this is \"Hi\"";
+    assert_eq!(said, Some((ErrorClass::InvalidInput, text.to_owned())));
+    assert_eq!(world.ran(), Vec::<String>::new());
+}

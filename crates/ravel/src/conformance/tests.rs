@@ -35,6 +35,20 @@ fn every_case_has_a_number_a_fact_and_a_reason_of_its_own() {
     );
 }
 
+#[test]
+fn the_readme_lists_every_section() {
+    let readme = include_str!("../../../../conformance/README.md");
+    let listed: BTreeSet<&str> = readme
+        .lines()
+        .filter_map(|line| line.strip_prefix("| `")?.split_once("` |"))
+        .map(|(section, _)| section)
+        .filter(|section| section.starts_with(|first: char| first.is_ascii_digit()))
+        .collect();
+    let cases = carried();
+    let there: BTreeSet<&str> = cases.iter().map(|filed| filed.section()).collect();
+    assert_eq!(listed, there);
+}
+
 fn schema() -> jsonschema::Validator {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     jsonschema::validator_for(&schema).unwrap()

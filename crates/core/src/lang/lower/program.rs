@@ -94,15 +94,7 @@ impl Lower<'_> {
                 files.insert(name.as_str().into(), path);
             }
         }
-        let sandbox = get("sandbox")
-            .and_then(|node| self.choice(node, "sandbox", &["none", "workspace", "strict"]));
-        let sandbox = match sandbox {
-            Some("workspace") => Sandbox::Workspace,
-            Some("strict") => Sandbox::Strict,
-            Some(_) => Sandbox::None,
-            None if is_data => Sandbox::Workspace,
-            None => Sandbox::None,
-        };
+        let sandbox = self.sandbox(get("sandbox"), is_data);
         let limits = self.process_limits(get("limits"));
         Some(RunProgram {
             program,
@@ -114,6 +106,19 @@ impl Lower<'_> {
             sandbox,
             limits,
         })
+    }
+
+    /// How far the program is confined. One that is data is, unless the flow says otherwise.
+    fn sandbox(&mut self, node: Option<&Node>, is_data: bool) -> Sandbox {
+        let said =
+            node.and_then(|node| self.choice(node, "sandbox", &["none", "workspace", "strict"]));
+        match said {
+            Some("workspace") => Sandbox::Workspace,
+            Some("strict") => Sandbox::Strict,
+            Some(_) => Sandbox::None,
+            None if is_data => Sandbox::Workspace,
+            None => Sandbox::None,
+        }
     }
 
     /// `run: [ls, -l]`, `run: { bash: … }`: a program at another place, or under another name. True when that was reported.

@@ -5,6 +5,7 @@ pub mod event;
 pub mod expr;
 pub mod graph;
 pub mod lang;
+pub mod mutant;
 pub mod port;
 pub mod port_store;
 pub mod run;

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ravel_core::event::Attempt;
+use ravel_core::mutant::{self, Mutant};
 
 use crate::message::RunKey;
 
@@ -66,7 +67,8 @@ impl Key {
     }
 
     fn room(&self) -> usize {
-        self.max().saturating_sub(self.in_use) as usize
+        let max = self.max() + u32::from(mutant::is(Mutant::PermitBeyondMax));
+        max.saturating_sub(self.in_use) as usize
     }
 }
 

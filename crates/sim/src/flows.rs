@@ -208,7 +208,7 @@ impl Generator {
             }
             2 | 3 => json!({ "repeat": {
                 "carry": 0,
-                "until": "output >= 2",
+                "until": format!("output >= {}", 2 + self.dice.roll(3)),
                 "max": 2 + self.dice.roll(3),
                 "on_max": *self.dice.pick(&["fail", "return"]),
             } }),

@@ -14,9 +14,11 @@ mod executor;
 mod flows;
 mod life;
 mod shrink;
+mod small;
 mod watch;
 mod world;
 
 pub use case::{Act, Case, Deed, Weather};
 pub use shrink::shrink;
+pub use small::{Explored, Profile, Small, explore};
 pub use world::{History, Violation, simulate};

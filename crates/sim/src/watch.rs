@@ -2,6 +2,7 @@
 //! semantics and the graph alone: it shares no decision with the machine that it watches.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ravel_core::effect::{Effect, Fate, Usage};
 use ravel_core::event::{Attempt, Event, Node, Settled, Skip, Turn};
@@ -32,6 +33,14 @@ pub(crate) struct Watch {
     undone: BTreeSet<Node>,
     /// Armed before the fork: another run's.
     inherited: BTreeSet<Node>,
+    /// Items of each `for_each` that are open.
+    items: BTreeMap<Node, BTreeSet<Node>>,
+    /// Rounds of each `repeat` since it began, or began again.
+    rounds: BTreeMap<Node, u32>,
+    /// Scopes that end early.
+    ending: BTreeSet<Node>,
+    /// Messages that came under an id.
+    signals: BTreeSet<(Arc<str>, Arc<str>)>,
 }
 
 impl Watch {
@@ -51,6 +60,11 @@ impl Watch {
         Ok(())
     }
 
+    /// True when an effect of the activation is noted for compensation, or has been compensated.
+    pub(crate) fn is_armed(&self, node: Node) -> bool {
+        self.armed.contains(&node)
+    }
+
     /// True while an attempt whose start is on disk has no end there.
     pub(crate) fn is_open(&self, attempt: Attempt) -> bool {
         self.open.contains_key(&attempt)
@@ -64,7 +78,7 @@ impl Watch {
 
     fn learn(&mut self, run: &Run) {
         while let Some(view) = run.node(self.known) {
-            if let (Some(parent), Some(step)) = (view.parent, run.step(self.known))
+            if let (Some(parent), Some(step)) = (view.parent, written(run, self.known))
                 && is_step(run, self.known)
             {
                 self.kids.insert((parent, step.id), self.known);
@@ -79,10 +93,20 @@ impl Watch {
                 self.final_stays(*node, path)?;
                 // A leaf says so again when it waits for another attempt.
                 let again = run.step(*node).is_some_and(|step| step.kind.is_leaf());
+                self.scope_is_open(run, *node, path)?;
                 if !self.opened.insert(*node) && !is_stream(run, *node) && !again {
                     return Err(format!("`{path}` is activated twice"));
                 }
+                self.is_within(run, *node, path)?;
                 self.join_is_met(run, *node, path)
+            }
+            Event::SignalReceived {
+                name, id: Some(id), ..
+            } => {
+                if self.signals.insert((name.clone(), id.clone())) {
+                    return Ok(());
+                }
+                Err(format!("the message `{id}` to `{name}` counts twice"))
             }
             Event::AttemptStarted {
                 node,
@@ -93,6 +117,9 @@ impl Watch {
             } => {
                 self.final_stays(*node, path)?;
                 self.may_start(run, *node, path, *effect)?;
+                if *number == 1 && !self.opened.contains(node) {
+                    self.scope_is_open(run, *node, path)?;
+                }
                 let attempt = Attempt {
                     node: *node,
                     number: *number,
@@ -138,6 +165,11 @@ impl Watch {
                     return Err(format!("`{path}` settles while an attempt of it is open"));
                 }
                 self.broke |= matches!(state, Settled::Failed | Settled::Cancelled);
+                if let Some(parent) = run.node(*node).and_then(|view| view.parent)
+                    && let Some(items) = self.items.get_mut(&parent)
+                {
+                    items.remove(node);
+                }
                 self.skip_is_right(run, *node, path, skip.as_ref())
             }
             Event::CancelRequested { node, .. } => {
@@ -149,8 +181,13 @@ impl Watch {
                 self.returned = true;
                 Ok(())
             }
-            Event::Failing { .. } | Event::Stopping { .. } => {
+            Event::Produced { node, .. }
+            | Event::Caught { node, .. }
+            | Event::GateJudged { node, .. } => self.still_open(run, *node),
+            Event::Failing { node, .. } | Event::Stopping { node, .. } => {
+                self.still_open(run, *node)?;
                 self.broke = true;
+                self.ending.insert(*node);
                 Ok(())
             }
             // Somebody who can know said that it did not happen; whether that is true is the world's business.
@@ -161,6 +198,8 @@ impl Watch {
             // The step is tried whole again.
             Event::RepairStarted { node, .. } | Event::FallbackStarted { node, .. } => {
                 self.opened.remove(node);
+                self.rounds.remove(node);
+                self.ending.remove(node);
                 Ok(())
             }
             Event::CheckStarted { node } => {
@@ -189,6 +228,59 @@ impl Watch {
         }
     }
 
+    /// An item or a round that begins is one that `parallel` or `max` allows.
+    fn is_within(&mut self, run: &Run, node: Node, path: &str) -> Result<(), String> {
+        let Some(view) = run.node(node) else {
+            return Ok(());
+        };
+        let Some((parent, step)) = view
+            .parent
+            .and_then(|parent| Some((parent, run.step(parent)?)))
+        else {
+            return Ok(());
+        };
+        let (most, now) = match (&step.kind, view.kind) {
+            (Kind::ForEach(each), "item") if !is_stream(run, parent) => {
+                let items = self.items.entry(parent).or_default();
+                items.insert(node);
+                (each.parallel, items.len() as u32)
+            }
+            (Kind::Repeat(repeat), "round") => {
+                let rounds = self.rounds.entry(parent).or_default();
+                *rounds += 1;
+                (Some(repeat.max), *rounds)
+            }
+            _ => return Ok(()),
+        };
+        match most {
+            Some(most) if now > most => Err(format!("`{path}` is number {now} of {most} at most")),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// In a scope that ends early only steps that are there for that case begin.
+    fn scope_is_open(&self, run: &Run, node: Node, path: &str) -> Result<(), String> {
+        let Some(view) = run.node(node) else {
+            return Ok(());
+        };
+        let ending = view
+            .parent
+            .is_some_and(|parent| self.ending.contains(&parent));
+        let step =
+            written(run, node).filter(|_| is_step(run, node) && self.siblings(run, node).is_some());
+        match step.map(|step| step.join) {
+            Some(Join::All | Join::First(_)) if ending => {
+                Err(format!("`{path}` begins in a scope that is ending"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn still_open(&self, run: &Run, node: Node) -> Result<(), String> {
+        let path = run.node(node).map(|view| view.path).unwrap_or_default();
+        self.final_stays(node, &path)
+    }
+
     fn final_stays(&self, node: Node, path: &str) -> Result<(), String> {
         match self.settled.get(&node) {
             Some(state) => Err(format!("`{path}` goes on though it is {}", state.name())),
@@ -214,14 +306,14 @@ impl Watch {
 
     /// The steps of the body that an activation is in.
     fn siblings(&self, run: &Run, node: Node) -> Option<Vec<StepId>> {
-        let step = run.step(node)?;
+        let step = written(run, node)?;
         let bodies = &run.graph().bodies;
         let body = bodies.iter().find(|body| body.steps.contains(&step.id))?;
         Some(body.steps.clone())
     }
 
     fn join_is_met(&self, run: &Run, node: Node, path: &str) -> Result<(), String> {
-        let Some(step) = run.step(node).filter(|_| is_step(run, node)) else {
+        let Some(step) = written(run, node).filter(|_| is_step(run, node)) else {
             return Ok(());
         };
         let streams = is_stream(run, node);
@@ -255,7 +347,8 @@ impl Watch {
         path: &str,
         skip: Option<&Skip>,
     ) -> Result<(), String> {
-        let (Some(skip), Some(step)) = (skip, run.step(node).filter(|_| is_step(run, node))) else {
+        let (Some(skip), Some(step)) = (skip, written(run, node).filter(|_| is_step(run, node)))
+        else {
             return Ok(());
         };
         let bad = self
@@ -293,13 +386,11 @@ impl Watch {
         }
         let cleans = |view: &ravel_core::run::NodeView| {
             matches!(view.kind, "finally" | "catch")
-                || view
-                    .path
-                    .split('/')
-                    .any(|part| part == "compensate" || part == "check")
-                || run
-                    .step(view.node)
-                    .is_some_and(|step| step.join == Join::Settled)
+                || view.path.split('/').any(|part| {
+                    let name = part.split('[').next().unwrap_or_default();
+                    matches!(name, "compensate" | "check")
+                })
+                || written(run, view.node).is_some_and(|step| step.join == Join::Settled)
         };
         if ancestors(run, node).any(|view| cleans(&view)) {
             return Ok(());
@@ -368,6 +459,14 @@ fn ancestors(run: &Run, node: Node) -> impl Iterator<Item = ravel_core::run::Nod
         at = view.parent.and_then(|parent| run.node(parent));
         Some(view)
     })
+}
+
+/// The step of an activation as it is written, also while a fallback stands in for it.
+fn written(run: &Run, node: Node) -> Option<&StepDef> {
+    let step = run.step(node)?;
+    let steps = &run.graph().steps;
+    let host = steps.iter().find(|host| host.fallback.contains(&step.id));
+    Some(host.unwrap_or(step))
 }
 
 /// True for a step's own activation: not an item, a round or a handler of it.

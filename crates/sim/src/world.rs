@@ -315,7 +315,8 @@ impl<'a> World<'a> {
     }
 }
 
-fn compile(text: &str) -> Result<Arc<Graph>, String> {
+/// The graph of a flow that checks.
+pub(crate) fn compile(text: &str) -> Result<Arc<Graph>, String> {
     let said = |problems: Vec<ravel_core::lang::Diagnostic>| {
         let problems: Vec<String> = problems
             .iter()

@@ -248,13 +248,13 @@ impl Run {
     #[must_use]
     pub fn uncompensated(&self) -> Vec<Arc<str>> {
         let stands = |armed: &&super::state::Armed| match armed.progress {
+            // Another run's to compensate.
+            _ if armed.inherited => false,
             Undo::GivenUp | Undo::Running => true,
-            Undo::Standing => {
-                matches!(
-                    self.state.settled(0),
-                    Some(Settled::Failed | Settled::Cancelled)
-                ) && !armed.inherited
-            }
+            Undo::Standing => matches!(
+                self.state.settled(0),
+                Some(Settled::Failed | Settled::Cancelled)
+            ),
             Undo::Done => false,
         };
         self.state

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use ravel_core::effect::Millis;
 use ravel_core::event::{Input, Reject};
+use ravel_core::mutant::{self, Mutant};
 use ravel_core::port_store::{Owner, Reply};
 use ravel_core::run::{Handled, Run};
 
@@ -377,7 +378,9 @@ impl Shard {
         }
         match self.place(key) {
             Place::Live(live) => {
-                if !live.pending.turns.is_empty() {
+                if mutant::is(Mutant::ToldBeforeDisk) {
+                    out.push(answer(told, live.run.id()));
+                } else if !live.pending.turns.is_empty() {
                     live.pending.told.push(told);
                 } else if let Some(committing) = &mut live.committing {
                     committing.told.push(told);

@@ -3,8 +3,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use ravel_core::effect::{ErrorClass, Failure, Millis, Outcome};
+use ravel_core::effect::{ErrorClass, Failure, Fate, Millis, Outcome};
 use ravel_core::event::{Attempt, Command, Input, Reject, Stop, Turn};
+use ravel_core::mutant::{self, Mutant};
 use ravel_core::port::Job;
 use ravel_core::run::{Handled, Run};
 
@@ -157,9 +158,12 @@ impl Shard {
                     self.cache
                         .put(cache_key, value.clone(), now.saturating_add(keep));
                 }
+                let kept = mutant::is(Mutant::PermitKept) && outcome.fate == Fate::NotDone;
                 self.work
                     .push_back((key, Input::Finished { attempt, outcome }));
-                self.release(key, attempt);
+                if !kept {
+                    self.release(key, attempt);
+                }
             }
         }
     }
@@ -246,7 +250,7 @@ impl Shard {
             self.release(key, job.attempt);
             return;
         }
-        let durable = job.effect.must_be_durable();
+        let durable = job.effect.must_be_durable() && !mutant::is(Mutant::LeavesBeforeDisk);
         let Some(live) = self.live_mut(key) else {
             return;
         };
@@ -268,19 +272,23 @@ impl Shard {
         let Some(live) = self.live_mut(key) else {
             return;
         };
-        if live.flights.get(&attempt).is_some_and(|flight| flight.left) {
-            let run = Arc::clone(live.run.id());
-            out.push(Out::Abort { run, attempt, why });
-            return;
+        match live.flights.get(&attempt) {
+            Some(flight) if flight.left => {
+                let run = Arc::clone(live.run.id());
+                out.push(Out::Abort { run, attempt, why });
+                return;
+            }
+            Some(_) => {}
+            // Its report is on its way, or nobody listens to it any more: nothing is known of it here.
+            None => return,
         }
         // It never left: that is certain, so nobody has to be asked.
-        if live.flights.remove(&attempt).is_some() {
-            live.pending.held.retain(|job| job.attempt != attempt);
-            if let Some(committing) = &mut live.committing {
-                committing.held.retain(|job| job.attempt != attempt);
-            }
-            self.in_flight -= 1;
+        live.flights.remove(&attempt);
+        live.pending.held.retain(|job| job.attempt != attempt);
+        if let Some(committing) = &mut live.committing {
+            committing.held.retain(|job| job.attempt != attempt);
         }
+        self.in_flight -= 1;
         let failure = Failure::new(ErrorClass::Cancelled, "it was stopped before it began");
         self.work.push_back((
             key,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use ravel_core::mutant::{self, Mutant};
+
 use super::Shard;
 use super::live::{Live, Parked, Place};
 use crate::message::RunKey;
@@ -129,7 +131,10 @@ impl Shard {
             owner: live.owner.clone(),
             start_key: live.start_key.clone(),
         };
-        let wake_at = live.run.wake_at();
+        let wake_at = live
+            .run
+            .wake_at()
+            .filter(|_| !mutant::is(Mutant::ParkedForEver));
         self.replace(key, Place::Parked(Box::new(parked)));
         self.wakes.set(key.slot, wake_at);
         self.limiter.forget(key);

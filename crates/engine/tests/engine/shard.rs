@@ -1,7 +1,8 @@
 //! The shard alone, while a commit is under way: what the driver never shows, since it waits for its disk.
 
+use ravel_core::event::{Event, Input};
 use ravel_engine::cache::MemoryCache;
-use ravel_engine::message::{Ending, In, NewRun, Out};
+use ravel_engine::message::{Ending, In, NewRun, Out, Sender, Wish};
 use ravel_engine::shard::Shard;
 use ravel_engine::{EngineError, Limits};
 use serde_json::json;
@@ -78,4 +79,52 @@ fn an_end_at_once_takes_back_what_has_not_left_and_asks_for_the_time_no_more() {
         .expect("that it did not leave has to be written");
     shard.committed(1_000, rest, &mut out);
     assert!(matches!(out.last(), Some(Out::Stopped { .. })), "{out:?}");
+}
+
+#[test]
+fn an_attempt_that_nobody_listens_to_any_more_is_never_said_not_to_have_happened() {
+    let yaml = "
+ravel: 1
+name: act
+steps:
+  act: { tool: t.act, with: {}, effect: once, timeout: 1s }
+  ask: { human: { ask: 'Go on?', form: { ok: boolean } } }
+";
+    let (mut shard, batch) = shard_with_a_commit_under_way(yaml);
+    let question = batch.runs[0].asked[0].id.clone();
+    let mut out = Vec::new();
+    shard.committed(1_000, batch, &mut out);
+    let launched = out
+        .iter()
+        .any(|message| matches!(message, Out::Launch { .. }));
+    assert!(launched, "{out:?}");
+    let answer = Input::Answer {
+        question,
+        value: json!({ "ok": true }).into(),
+        by: None,
+    };
+    let posted = In::Posted {
+        from: Sender::Caller(2),
+        run: "r1".into(),
+        at: 1_000,
+        wish: Wish::Input(Box::new(answer)),
+    };
+    shard.step(1_000, posted, &mut out);
+    let batch = shard.cut().expect("the answer has to be written");
+    shard.step(1_000, In::Shutdown { now: true }, &mut out);
+    // The disk is slow: the timeout of the attempt comes before the run is given up.
+    shard.step(2_000, In::Tick, &mut out);
+    let mut written = batch.runs[0].turns.clone();
+    shard.committed(2_000, batch, &mut out);
+    while let Some(rest) = shard.cut() {
+        written.extend(rest.runs[0].turns.clone());
+        shard.committed(2_000, rest, &mut out);
+    }
+    assert!(matches!(out.last(), Some(Out::Stopped { .. })), "{out:?}");
+    let ends: Vec<_> = written
+        .iter()
+        .flat_map(|turn| &turn.events)
+        .filter(|event| matches!(event, Event::AttemptFinished { .. }))
+        .collect();
+    assert_eq!(ends, Vec::<&Event>::new(), "nobody knows how it ended");
 }

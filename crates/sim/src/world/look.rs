@@ -1,6 +1,6 @@
 //! What must hold in between: of what is in memory, on disk and under way.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use ravel_core::event::Wait;
@@ -11,6 +11,7 @@ use ravel_core::run::Run;
 
 use super::World;
 use super::engine::text;
+use crate::life::Life;
 
 /// Logs up to this length are folded anew after every commit, longer ones now and then.
 const FOLDED_EACH: u64 = 12;
@@ -137,42 +138,83 @@ impl World<'_> {
                 return Err(format!("{id} waits for items of nobody: {waits:?}"));
             }
             for wait in &waits {
-                match wait {
-                    Wait::Attempt { path, number, .. } => {
-                        let there = life.open.iter().any(|((other, attempt), doing)| {
-                            other == id && attempt.number == *number && doing.job.path == *path
-                        });
-                        if !there {
-                            return Err(format!(
-                                "{id} waits for `{path}`, which nobody carries out"
-                            ));
-                        }
-                    }
-                    Wait::Budget { path } if !under_way => {
-                        return Err(format!(
-                            "{id} `{path}` waits for a budget that nobody holds"
-                        ));
-                    }
-                    Wait::Permit { path, keys } => {
-                        let usage = life.shard.permits();
-                        let held = usage
-                            .iter()
-                            .any(|usage| usage.in_use > 0 && keys.contains(&usage.key));
-                        if !held {
-                            return Err(format!(
-                                "{id} `{path}` waits for permits that nobody holds"
-                            ));
-                        }
-                    }
-                    Wait::Budget { .. }
-                    | Wait::Person { .. }
-                    | Wait::Time { .. }
-                    | Wait::Signal { .. }
-                    | Wait::Items { .. } => {}
+                if let Wait::Budget { path } = wait
+                    && !under_way
+                {
+                    return Err(format!(
+                        "{id} `{path}` waits for a budget that nobody holds"
+                    ));
                 }
+                self.ends(life, id, run, wait)?;
             }
         }
         Ok(())
+    }
+
+    /// A wait ends: by an attempt that somebody carries out, by permits that somebody holds, by a clock that is set.
+    fn ends(&self, life: &Life, id: &Arc<str>, run: &Run, wait: &Wait) -> Result<(), String> {
+        match wait {
+            Wait::Attempt { path, number, .. } => {
+                let there = life.open.iter().any(|((other, attempt), doing)| {
+                    other == id && attempt.number == *number && doing.job.path == *path
+                });
+                if !there {
+                    return Err(format!("{id} waits for `{path}`, which nobody carries out"));
+                }
+            }
+            Wait::Permit { path, keys } if !self.are_held(life, keys) => {
+                return Err(format!("{id} `{path}` waits for permits that nobody holds"));
+            }
+            Wait::Permit { .. } | Wait::Budget { .. } | Wait::Items { .. } => {}
+            Wait::Person { .. } | Wait::Time { .. } | Wait::Signal { .. } => {}
+        }
+        let until = match wait {
+            Wait::Attempt { until, .. } | Wait::Time { until, .. } => Some(*until),
+            Wait::Person { until, .. } | Wait::Signal { until, .. } => *until,
+            Wait::Permit { .. } | Wait::Budget { .. } | Wait::Items { .. } => None,
+        };
+        let wake = run.wake_at();
+        match until {
+            Some(until) if wake.is_none_or(|wake| wake > until) => Err(format!(
+                "{id} waits until {until} and is woken at {wake:?}: {wait:?}"
+            )),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Somebody holds a permit of these keys, or of keys that those who stand before also wait for.
+    fn are_held(&self, life: &Life, keys: &[Arc<str>]) -> bool {
+        let usage = life.shard.permits();
+        let queues: Vec<Vec<Arc<str>>> = self
+            .watches
+            .keys()
+            .filter_map(|id| life.shard.run(id))
+            .flat_map(Run::waits_on)
+            .filter_map(|wait| match wait {
+                Wait::Permit { keys, .. } => Some(keys),
+                Wait::Attempt { .. }
+                | Wait::Budget { .. }
+                | Wait::Person { .. }
+                | Wait::Time { .. }
+                | Wait::Signal { .. }
+                | Wait::Items { .. } => None,
+            })
+            .collect();
+        let mut reached: BTreeSet<Arc<str>> = keys.iter().cloned().collect();
+        loop {
+            let before = reached.len();
+            for queue in &queues {
+                if queue.iter().any(|key| reached.contains(key)) {
+                    reached.extend(queue.iter().cloned());
+                }
+            }
+            if reached.len() == before {
+                break;
+            }
+        }
+        usage
+            .iter()
+            .any(|usage| usage.in_use > 0 && reached.contains(&usage.key))
     }
 
     /// What must hold when all is over.
@@ -180,8 +222,20 @@ impl World<'_> {
         for (id, watch) in &self.watches {
             let run = self.replay(&self.store.load(id).map_err(text)?)?;
             watch.at_end(&run).map_err(|what| format!("{id}: {what}"))?;
+            let mine = self.seen.iter().filter(|seen| seen.run == *id);
+            let forgotten = mine.clone().find(|seen| {
+                let step = run.step(seen.attempt.node);
+                step.is_some_and(|step| step.compensate.is_some())
+                    && !watch.is_armed(seen.attempt.node)
+            });
+            if let Some(seen) = forgotten {
+                return Err(format!(
+                    "{id}: the effect of `{}` is not noted for its compensation",
+                    seen.path
+                ));
+            }
             let mut effects: BTreeMap<u32, u32> = BTreeMap::new();
-            for seen in self.seen.iter().filter(|seen| seen.run == *id && seen.once) {
+            for seen in mine.filter(|seen| seen.once) {
                 *effects.entry(seen.attempt.node).or_default() += 1;
                 let knowingly = run
                     .step(seen.attempt.node)

@@ -14,6 +14,7 @@ use super::state::{
 };
 use crate::event::{Datum, Event, Node, Slot as ValueSlot, Topic};
 use crate::graph::{Gate, OnUncertain, StepId};
+use crate::mutant::{self, Mutant};
 use crate::value::Val;
 
 impl State {
@@ -199,6 +200,7 @@ impl State {
             Event::CompensationFinished { node, done } => {
                 let progress = if *done { Undo::Done } else { Undo::GivenUp };
                 self.armed_mut(*node).progress = progress;
+                self.close_compensation_question(*node);
             }
             Event::GraphEdited { version, .. } => self.version = version + 1,
             Event::CancelRequested { .. } => {}
@@ -304,7 +306,7 @@ impl State {
         self.id = run.clone();
         self.created = self.now;
         for armed in &mut self.armed {
-            armed.inherited = true;
+            armed.inherited = !mutant::is(Mutant::ForkOwnsEffects);
         }
         self.skip_downtime();
         // Attempts that the last turn of the prefix started are this run's, from now on; some are being stopped already.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::effect::{Failure, Millis};
 use crate::event::{Node, Topic};
+use crate::mutant::{self, Mutant};
 use crate::run::state::{Armed, Last, NOBODY, Open, Phase, Role, Slot, State, Task, Timer, Undo};
 use crate::value::Val;
 
@@ -89,7 +90,9 @@ impl State {
         {
             self.timers.remove(&(until, node, Timer::Question));
         }
-        if let Some(until) = until {
+        if let Some(until) = until
+            && !mutant::is(Mutant::QuestionNeverDue)
+        {
             self.timers.insert((until, node, Timer::Question));
         }
         self.extra(node).question = Some(question.clone());
@@ -111,6 +114,19 @@ impl State {
             self.timers.remove(&(until, node, Timer::Question));
         }
         self.extra(node).question = None;
+    }
+
+    /// What became of a compensation is known: nobody has to be asked about it any more.
+    pub(in crate::run) fn close_compensation_question(&mut self, node: Node) {
+        let question = self.extra(node).question.clone();
+        if let Some(question) = question
+            && self
+                .questions
+                .get(&question)
+                .is_some_and(|open| open.topic == Topic::Compensation)
+        {
+            self.close_question(node, &question);
+        }
     }
 
     /// A leaf leaves `pending` by its first own event.

@@ -7,6 +7,7 @@ use crate::effect::{ErrorClass, Failure};
 use crate::event::{Node, Settled, Skip};
 use crate::expr::EvalError;
 use crate::graph::{DepKind, Join, StepDef};
+use crate::mutant::{self, Mutant};
 use crate::run::env::Env;
 use crate::run::state::{Phase, Role, Slot};
 
@@ -40,7 +41,10 @@ impl Turning<'_> {
         let (parent, unmet) = (activation.parent, activation.unmet);
         let graph = self.state.graph.clone();
         let step = graph.step(activation.step);
-        if self.is_ending(parent) && !self.runs_anyway(parent, step.join) {
+        if self.is_ending(parent)
+            && !self.runs_anyway(parent, step.join)
+            && !mutant::is(Mutant::CancelStartsSteps)
+        {
             let skip = self
                 .blame(node, step)
                 .map_or(Skip::ScopeEnded, Skip::UpstreamFailed);
@@ -111,7 +115,11 @@ impl Turning<'_> {
             // Enough others succeeded; without its items there is nothing to do.
             Join::First(_) if self.lacks_items(node) => Verdict::Wait,
             Join::First(wanted) => self.first_verdict(node, step, wanted),
-            _ if unmet > 0 && !self.may_take_ahead(node, step, unmet) => Verdict::Wait,
+            _ if unmet > u32::from(mutant::is(Mutant::JoinFiresEarly))
+                && !self.may_take_ahead(node, step, unmet) =>
+            {
+                Verdict::Wait
+            }
             Join::Settled => Verdict::Run,
             Join::Failed => match self.failed_dependency(node, step) {
                 Some(_) => Verdict::Run,
@@ -150,7 +158,8 @@ impl Turning<'_> {
             matches!(
                 self.state.settled(on),
                 Some(Settled::Failed | Settled::Cancelled)
-            )
+            ) && !(mutant::is(Mutant::JoinTakesCancelled)
+                && self.state.settled(on) == Some(Settled::Cancelled))
         };
         let sibling = step
             .deps

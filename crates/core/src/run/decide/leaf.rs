@@ -4,6 +4,7 @@ use super::{Permit, Turning};
 use crate::effect::{Effect, ErrorClass, Failure, Fate, Millis, Outcome, Usage};
 use crate::event::{Attempt, Command, Datum, Event, Node, Stop, Topic};
 use crate::graph::{OnUncertain, StepDef};
+use crate::mutant::{self, Mutant};
 use crate::run::env::Env;
 use crate::run::request::{Rendered, render};
 use crate::run::state::{Flight, Slot};
@@ -142,6 +143,11 @@ impl Turning<'_> {
                         ),
                     ));
                 }
+                let reserved = if mutant::is(Mutant::ReservationIgnored) {
+                    0
+                } else {
+                    reserved
+                };
                 wait |= spent + reserved + bound > limit;
             }
         }
@@ -317,8 +323,10 @@ impl Turning<'_> {
                 self.uncertain(node, error, stopped);
             }
             (fate, Err(_), Some(error)) => {
-                let repeatable = flight.effect != Effect::Once || fate == Fate::NotDone;
-                if fate != Fate::NotDone {
+                let repeatable = flight.effect != Effect::Once
+                    || fate == Fate::NotDone
+                    || mutant::is(Mutant::OnceRepeatedBlindly);
+                if fate != Fate::NotDone && !mutant::is(Mutant::UnknownNotCompensated) {
                     self.arm(node, None);
                 }
                 self.attempt_failed(node, error, repeatable, stopped);
@@ -330,7 +338,8 @@ impl Turning<'_> {
     /// A `once` of unknown fate is never passed over; nor is a `write` that nobody will repeat.
     fn must_ask(&self, effect: Effect, stopped: Option<Stop>) -> bool {
         let cancelled = matches!(stopped, Some(Stop::Cancelled | Stop::Returned));
-        effect == Effect::Once || (effect == Effect::Write && cancelled)
+        let asks = effect == Effect::Once && !mutant::is(Mutant::OnceRepeatedBlindly);
+        asks || (effect == Effect::Write && cancelled)
     }
 
     /// The class of an attempt that the engine stopped is why it was stopped.
@@ -468,6 +477,8 @@ impl Turning<'_> {
                 if cancelled {
                     self.ask_uncertain(node, &failure, None)
                 } else {
+                    // Whatever comes of the next attempt, this one may have taken place.
+                    self.arm(node, None);
                     self.attempt_failed(node, failure, true, stopped)
                 }
             }

@@ -7,6 +7,7 @@ use crate::effect::{ErrorClass, Failure};
 use crate::event::{Datum, Event, Node, Settled, Skip, Slot as ValueSlot};
 use crate::expr::EvalError;
 use crate::graph::{BodyId, Kind, OnMax};
+use crate::mutant::{self, Mutant};
 use crate::run::env::{Env, Overlay};
 use crate::run::state::Role;
 use crate::value::Val;
@@ -140,6 +141,7 @@ impl Turning<'_> {
     ) -> Made {
         let round = self.state.node(node).kids.0;
         let count = self.state.extra(node).rounds.len() as u32;
+        let max = max + u32::from(mutant::is(Mutant::RoundBeyondMax));
         let datum = match self.only_round(round) {
             Ok(datum) => datum,
             Err(made) => return made,

@@ -26,10 +26,11 @@ mod value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::state::{Phase, Role, Slot, State, Task};
+use super::state::{Phase, Role, Slot, State, Task, Undo};
 use crate::effect::{ErrorClass, Failure, Outcome};
-use crate::event::{Command, Datum, Event, Input, Node, Reject, Settled, Skip, Stop};
+use crate::event::{Attempt, Command, Datum, Event, Input, Node, Reject, Settled, Skip, Stop};
 use crate::expr::EvalError;
+use crate::mutant::{self, Mutant};
 use crate::port::without_marks;
 use crate::value::Val;
 
@@ -96,6 +97,11 @@ impl Turning<'_> {
 
     pub(super) fn emit(&mut self, event: Event) {
         self.state.apply(&event);
+        if let Event::RetryScheduled { node, .. } = &event
+            && mutant::is(Mutant::RetryBesideTheLog)
+        {
+            self.state.extra(*node).tries += 1;
+        }
         self.events.push(event);
     }
 
@@ -195,7 +201,7 @@ impl Turning<'_> {
         self.lose_attempts(
             Outcome::unknown,
             "the engine stopped while the attempt was under way",
-            |_, _| true,
+            |_, _| !mutant::is(Mutant::LostNotNoticed),
         );
         self.resume_queued();
     }
@@ -204,6 +210,7 @@ impl Turning<'_> {
     /// keys of its own; those that were under way before the cut belong to the other run and are lost here.
     pub(super) fn fork(&mut self, run: Arc<str>, from: Arc<str>, turn: u64) {
         self.emit(Event::Forked { run, from, turn });
+        self.leave_compensations();
         self.lose_attempts(
             Outcome::unknown,
             "the attempt was under way at the turn that the run was forked at",
@@ -217,6 +224,32 @@ impl Turning<'_> {
         );
         self.resume_queued();
         self.drain();
+    }
+
+    /// What the prefix was compensating is compensated by the run that did it, not here.
+    fn leave_compensations(&mut self) {
+        let running = self.state.armed.iter();
+        let running = running.filter(|armed| armed.inherited && armed.progress == Undo::Running);
+        let running: Vec<Node> = running.map(|armed| armed.node).collect();
+        for node in running {
+            self.emit(Event::CompensationFinished { node, done: false });
+            let Some(leaf) = self.state.extra(node).aux else {
+                self.conclude_outwards(node);
+                continue;
+            };
+            match self.flight_number(leaf) {
+                Some(number) => {
+                    self.emit(Event::AttemptStopping {
+                        node: leaf,
+                        why: Stop::Cancelled,
+                    });
+                    let failure = Failure::lost("the other run compensates");
+                    let attempt = Attempt { node: leaf, number };
+                    self.finished(attempt, Outcome::not_done(failure));
+                }
+                None => self.stop(leaf, Stop::Cancelled),
+            }
+        }
     }
 
     fn resume_queued(&mut self) {

@@ -10,6 +10,7 @@ use crate::event::{Datum, Event, Node, Reject, Topic};
 use crate::expr::{EvalError, ValueTemplate};
 use crate::graph::{Human, Kind, OnDeadline, Wait};
 use crate::lang::formats;
+use crate::mutant::{self, Mutant};
 use crate::run::env::{Env, shared};
 use crate::value::Val;
 
@@ -128,10 +129,11 @@ impl Turning<'_> {
         let Kind::Human(human) = &graph.step(self.state.node(node).step).kind else {
             unreachable!("a human question belongs to a human step")
         };
-        let held = human
-            .form
-            .accepts(value)
-            .map_err(|problems| invalid(crate::run::value_problems("the answer", &problems)))?;
+        let held = match human.form.accepts(value) {
+            Err(_) if mutant::is(Mutant::AnswerUnchecked) => value.clone(),
+            held => held
+                .map_err(|problems| invalid(crate::run::value_problems("the answer", &problems)))?,
+        };
         self.answered(node, question, held.clone(), by);
         self.accept(node, Datum::Value(held));
         Ok(())
@@ -452,6 +454,7 @@ impl Turning<'_> {
             });
         };
         if let Some(id) = &id
+            && !mutant::is(Mutant::SignalTwice)
             && self
                 .state
                 .seen_signals

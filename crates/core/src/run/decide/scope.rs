@@ -13,6 +13,7 @@ use super::made::Made;
 use crate::effect::{ErrorClass, Failure};
 use crate::event::{Datum, Event, Node, Settled, Skip, Slot as ValueSlot, Stop, Topic};
 use crate::graph::{Join, Kind, Tolerate};
+use crate::mutant::{self, Mutant};
 use crate::run::state::{Phase, Role, Slot, Task, Undo};
 
 impl Turning<'_> {
@@ -21,6 +22,9 @@ impl Turning<'_> {
         match self.slot(child) {
             Slot::Main => self.main_child(parent, child),
             Slot::Stale => self.conclude(parent),
+            // It was cut short after its last part ended, in the same turn: what is settled stays so.
+            Slot::Gate(_) | Slot::Check(_) | Slot::Handler | Slot::Finally
+                if !self.is_open(parent) => {}
             Slot::Gate(gate) => self.gate_ended(parent, child, gate),
             Slot::Check(_) => self.checked(parent, child),
             Slot::Handler => self.handler_ended(parent, child),
@@ -242,7 +246,8 @@ impl Turning<'_> {
         let window = spec
             .parallel
             .unwrap_or(self.state.terms.limits.for_each_parallel)
-            .max(1);
+            .max(1)
+            + u32::from(mutant::is(Mutant::ItemBeyondParallel));
         loop {
             let (next, waiting) = self.state.next_item(node);
             let open = self.state.node(node).live - waiting;
@@ -360,6 +365,13 @@ impl Turning<'_> {
     }
 
     fn compensation_ended(&mut self, node: Node, leaf: Node) {
+        let running = |armed: &crate::run::state::Armed| {
+            armed.node == node && armed.progress == Undo::Running
+        };
+        if !self.state.armed.iter().any(running) {
+            // A fork leaves it to the other run.
+            return self.conclude_outwards(node);
+        }
         if self.state.settled(leaf) == Some(Settled::Succeeded) {
             self.emit(Event::CompensationFinished { node, done: true });
             return self.conclude_outwards(node);

@@ -5,12 +5,16 @@ use std::sync::Arc;
 use super::Turning;
 use crate::event::{Attempt, Command, Event, Node, Reject, Settled, Stop};
 use crate::graph::Join;
+use crate::mutant::{self, Mutant};
 use crate::run::state::{Phase, Role, Slot};
 
 impl Turning<'_> {
     /// Cuts an activation and everything below it short.
     pub(super) fn stop(&mut self, node: Node, why: Stop) {
         match self.state.node(node).phase {
+            Phase::Settled(_) if mutant::is(Mutant::SettledTwice) => {
+                self.settle(node, Settled::Cancelled);
+            }
             Phase::Settled(_) => {}
             Phase::Pending => self.settle(node, Settled::Cancelled),
             Phase::Open if self.is_leaf(node) => self.stop_leaf(node, why),

@@ -209,7 +209,7 @@ impl Turning<'_> {
             .extra
             .as_ref()
             .and_then(|extra| extra.error.clone());
-        if self.is_stopping(node) || state == Some(Settled::Cancelled) {
+        if self.is_stopping(node) {
             return self.conclude(node);
         }
         let is_judge = matches!(self.gates(node)[gate as usize], Gate::Judge(_));
@@ -242,8 +242,12 @@ impl Turning<'_> {
             }
             // A judge that cannot be asked says nothing about the value: the step fails as the judge did.
             (_, _, error) => {
-                let failure = error.unwrap_or_else(|| {
-                    Failure::new(ErrorClass::GateFailed, "the gate did not run")
+                let failure = error.unwrap_or_else(|| match state {
+                    // Somebody cancelled the gate alone: the value was never accepted.
+                    Some(Settled::Cancelled) => {
+                        Failure::new(ErrorClass::Cancelled, "its gate was cancelled")
+                    }
+                    _ => Failure::new(ErrorClass::GateFailed, "the gate did not run"),
                 });
                 (
                     false,

@@ -80,6 +80,30 @@ fn a_question_about_a_compensation_leaves_its_settled_step_as_it_is() {
 }
 
 #[test]
+fn an_attempt_that_may_have_charged_is_compensated_whatever_the_next_one_says() {
+    let yaml = "
+ravel: 1
+name: retried
+steps:
+  charge:
+    tool: test.charge
+    effect: once
+    on_uncertain: retry
+    retry: { attempts: 2, backoff: 0s, errors: [timeout] }
+    compensate: { tool: test.refund }
+output: 1
+";
+    let script = |job: &Job| match (&*job.path, job.attempt.number) {
+        ("charge", 1) => Does::Fails(Fate::Unknown, ErrorClass::Timeout),
+        ("charge", _) => Does::Fails(Fate::NotDone, ErrorClass::Refused),
+        _ => echo(job),
+    };
+    let world = World::settled(yaml, json!({}), Box::new(script));
+    assert_eq!(world.ran(), ["charge", "charge", "charge/compensate"]);
+    assert_eq!(world.state_of(""), "failed");
+}
+
+#[test]
 fn a_caught_failure_leaves_no_charge_standing() {
     let yaml = "
 ravel: 1

@@ -101,6 +101,51 @@ steps:
     assert_eq!(forked.ran(), ["go"]);
 }
 
+#[test]
+fn a_compensation_under_way_at_the_cut_is_left_to_its_owner() {
+    let yaml = "
+ravel: 1
+name: owner
+steps:
+  trip:
+    steps:
+      - book: { tool: test.book, effect: once, compensate: { tool: test.cancel, retry: { attempts: 2, backoff: 1s } } }
+      - pay: { tool: test.bad, effect: once }
+    output: 1
+    catch: [{ output: 0 }]
+  after: { after: [trip], tool: test.after, effect: read }
+output: '{{ trip }}'
+";
+    // The compensation fails twice: it is under way, in its pause, under way again, then asked about.
+    let script = || -> super::world::Script {
+        Box::new(|job| match &*job.path {
+            "trip/pay" => Does::Fails(Fate::NotDone, ErrorClass::Refused),
+            "trip/book/compensate" => Does::Fails(Fate::NotDone, ErrorClass::Unavailable),
+            _ => echo(job),
+        })
+    };
+    let mut owner = World::settled(yaml, json!({}), script());
+    assert_eq!(owner.questions().len(), 1);
+    let begun = owner
+        .log
+        .iter()
+        .position(|turn| format!("{:?}", turn.events).contains("CompensationStarted"))
+        .unwrap();
+    for turns in begun + 1..=owner.log.len() {
+        let mut forked = owner.fork(turns, "r2");
+        forked.drive();
+        assert_eq!(forked.ran(), ["after"], "forked at turn {turns}");
+        assert_eq!(forked.output(), json!(0), "forked at turn {turns}");
+        assert_eq!(forked.run.uncompensated(), Vec::<Arc<str>>::new());
+    }
+    let question = owner.questions()[0].id.clone();
+    owner
+        .answer(&question, json!({ "action": "give_up" }))
+        .unwrap();
+    owner.drive();
+    assert_eq!(owner.run.uncompensated(), ["trip/book".into()]);
+}
+
 const EDITED: &str = "
 ravel: 1
 name: edited

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::world::{Does, World, echo, survives_every_crash};
 use crate::effect::{ErrorClass, Fate};
-use crate::event::Skip;
+use crate::event::{Input, Skip};
 use crate::port::{Job, Request};
 
 const JUDGED: &str = "
@@ -276,4 +276,43 @@ output: '{{{{ reply }}}}'
         assert_eq!(world.output(), json!("late"), "{instead}");
         survives_every_crash(&yaml, &json!({}), echo);
     }
+}
+
+#[test]
+fn a_step_whose_gate_is_cancelled_alone_fails_as_cancelled() {
+    let yaml = "
+ravel: 1
+name: judged
+steps:
+  draft:
+    model: fast
+    prompt: Write.
+    gates: [{ judge: { model: strong, rubric: polite } }]
+    repair: 2
+  after: { after: [draft], join: settled, set: 1 }
+output: 1
+";
+    let script = |job: &Job| {
+        if job.path.ends_with("gate[0]") {
+            Does::Hangs
+        } else {
+            Does::Value(json!({ "text": "Hi" }))
+        }
+    };
+    let mut world = World::new(yaml, json!({}), Box::new(script));
+    while world.open_paths() != ["draft/gate[0]"] {
+        assert!(world.step(), "the gate is reached");
+    }
+    world
+        .input(Input::Cancel {
+            path: Some("draft/gate[0]".into()),
+            by: None,
+            reason: None,
+        })
+        .unwrap();
+    world.drive();
+    let states = ["draft", "draft/gate[0]", "after", ""].map(|path| world.state_of(path));
+    assert_eq!(states, ["failed", "cancelled", "succeeded", "failed"]);
+    assert_eq!(world.error_class(), Some(ErrorClass::Cancelled));
+    assert_eq!(world.ran(), ["draft", "draft/gate[0]"], "no repair");
 }

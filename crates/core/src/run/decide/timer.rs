@@ -2,7 +2,7 @@
 
 use super::Turning;
 use crate::effect::{ErrorClass, Failure, Outcome};
-use crate::event::{Attempt, Command, Event, Node, Stop};
+use crate::event::{Attempt, Command, Event, Node, Stop, Topic};
 use crate::run::state::{Phase, Timer};
 
 impl Turning<'_> {
@@ -89,7 +89,9 @@ impl Turning<'_> {
                 return;
             }
             // Nothing is under way: it fails where it stands.
-            if extra.uncertain.is_some() && extra.question.is_some() {
+            let asked = extra.question.clone();
+            let open = asked.and_then(|question| self.state.questions.get(&question));
+            if open.is_some_and(|open| open.topic == Topic::Uncertain) {
                 self.emit(Event::Stopping { node, why });
                 return self.question_over(node);
             }

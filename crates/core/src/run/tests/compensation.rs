@@ -104,6 +104,38 @@ output: 1
 }
 
 #[test]
+fn a_deadline_does_not_answer_the_question_about_a_compensation() {
+    let yaml = "
+ravel: 1
+name: late
+steps:
+  charge:
+    tool: test.charge
+    effect: write
+    retry: { attempts: 1 }
+    deadline: 15s
+    compensate: { tool: test.refund }
+output: 1
+";
+    let script = |job: &Job| match &*job.path {
+        "charge" => Does::Fails(Fate::Unknown, ErrorClass::Unavailable),
+        _ => Does::Fails(Fate::NotDone, ErrorClass::Refused),
+    };
+    let mut world = World::settled(yaml, json!({}), Box::new(script));
+    let question = world.questions()[0].id.clone();
+    assert_eq!(
+        world.run.wake_at(),
+        None,
+        "the deadline has passed, and nothing but the answer is waited for"
+    );
+    world
+        .answer(&question, json!({ "action": "done" }))
+        .unwrap();
+    assert_eq!(world.state_of("charge"), "failed");
+    assert_eq!(world.run.uncompensated(), Vec::<std::sync::Arc<str>>::new());
+}
+
+#[test]
 fn a_caught_failure_leaves_no_charge_standing() {
     let yaml = "
 ravel: 1

@@ -248,6 +248,23 @@ pub struct Prices {
     pub above: Vec<Tier>,
 }
 
+impl Prices {
+    /// The most that a token of a prompt and one of an answer cost in a call, whatever its length: what is reserved
+    /// before a call cannot know which tier its prompt reaches. `context` is the longest prompt that there is.
+    #[must_use]
+    pub fn at_most(&self, context: Option<u64>) -> (u64, u64) {
+        let reached = |tier: &&Tier| context.is_none_or(|context| tier.tokens < context);
+        let tiers = || self.above.iter().filter(reached);
+        let input = tiers().map(|tier| tier.input.max(tier.cached.unwrap_or(0)));
+        let first = self.input.max(self.cached.unwrap_or(0));
+        let output = tiers().map(|tier| tier.output);
+        (
+            input.fold(first, u64::max),
+            output.fold(self.output, u64::max),
+        )
+    }
+}
+
 /// Prices that hold above a number of prompt tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -387,6 +404,14 @@ impl Config {
         self.resolve(name).ok()?.prices().cloned()
     }
 
+    /// The most that a token costs, of a prompt and of an answer: see [`Prices::at_most`].
+    #[must_use]
+    pub fn prices_at_most(&self, name: &str) -> Option<(u64, u64)> {
+        let target = self.resolve(name).ok()?;
+        let model = target.endpoint.models.get(&target.model)?;
+        Some(model.prices.as_ref()?.at_most(model.context))
+    }
+
     /// What a name means: an alias, else `provider/model`, else the endpoint of the environment.
     pub(crate) fn resolve(&self, name: &str) -> Result<Target, Failure> {
         let mut written = name;
@@ -500,6 +525,32 @@ mod tests {
             assert_eq!(target, expected);
         }
         assert_eq!(config().prices("quick"), Some(prices));
+    }
+
+    #[test]
+    fn the_most_that_a_call_can_cost_is_that_of_its_dearest_tier() {
+        let tier = |tokens, input, cached, output| Tier {
+            tokens,
+            input,
+            cached,
+            output,
+        };
+        let prices = Prices {
+            version: "p1".to_owned(),
+            input: 100,
+            cached: Some(120),
+            output: 400,
+            above: vec![
+                tier(10, 200, None, 300),
+                tier(1_000, 150, Some(250), 800),
+                tier(100_000, 900, None, 900),
+            ],
+        };
+        assert_eq!(prices.at_most(None), (900, 900));
+        assert_eq!(prices.at_most(Some(100_000)), (250, 800));
+        assert_eq!(prices.at_most(Some(10)), (120, 400));
+        assert_eq!(config().prices_at_most("quick"), Some((100, 400)));
+        assert_eq!(config().prices_at_most("lost"), None);
     }
 
     #[test]

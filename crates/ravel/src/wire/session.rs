@@ -177,11 +177,11 @@ pub(crate) fn terms(graph: &Graph, config: &Config) -> Result<Terms> {
     };
     for step in &graph.steps {
         if let Kind::Model(model) = &step.kind
-            && let Some(prices) = models.prices(&model.name)
+            && let Some((input, output)) = models.prices_at_most(&model.name)
         {
             let price = Price {
-                input_microusd_per_mtok: prices.input,
-                output_microusd_per_mtok: prices.output,
+                input_microusd_per_mtok: input,
+                output_microusd_per_mtok: output,
             };
             terms.models.insert(model.name.clone(), price);
         }

@@ -153,6 +153,18 @@ proptest::proptest! {
     fn every_value_comes_back(value in any_value(), inline_bytes_max in 1_usize..200) {
         comes_back(&value, inline_bytes_max);
     }
+
+    #[test]
+    fn every_turn_comes_back(value in any_value(), inline_bytes_max in 1_usize..200) {
+        let turn = Turn {
+            turn: 1,
+            at: 2,
+            events: vec![Event::Produced { node: 3, value: Datum::Value(Val::new(value)) }],
+        };
+        let (mut line, mut cuts) = (Vec::new(), Vec::new());
+        Encoder::new(inline_bytes_max).turn(&turn, &mut line, &mut cuts).unwrap();
+        proptest::prop_assert_eq!(decode_turn(&line, &mut Held::new(cuts)).unwrap(), turn);
+    }
 }
 
 /// Values with awkward keys, text and numbers.

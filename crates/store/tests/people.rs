@@ -10,7 +10,7 @@ use common::{batch, commit, owner, step, steps};
 use ravel_core::port_store::{Error, Log};
 use ravel_store::{LiveOwner, Sqlite};
 use rusqlite::Connection;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A store with two runs; the first has a row for each of its turns 4 to 9.
 fn filled(path: &Path) -> Sqlite {
@@ -49,6 +49,25 @@ fn a_prefix_before_damage_is_read_and_its_length_is_known() {
     assert_eq!(store.good_turns("r1").unwrap(), 6);
     assert_eq!(store.good_turns("r2").unwrap(), 1);
     assert_eq!(store.load_to("r2", 99).unwrap().len(), 1);
+}
+
+#[test]
+fn the_turns_that_hold_a_text_are_found() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(&directory.path().join("store.db"));
+    let turns = |run: &str, text: &str| -> Vec<Value> {
+        let lines = store.lines_with(run, text).unwrap();
+        let turn = |line: &String| serde_json::from_str::<Value>(line).unwrap()["turn"].clone();
+        lines.iter().map(turn).collect()
+    };
+    assert_eq!(turns("r1", "value 2"), [json!(2)]);
+    assert_eq!(turns("r1", "value 7"), [json!(7)]);
+    assert_eq!(turns("r1", "needle"), Vec::<Value>::new());
+    assert_eq!(turns("r2", "needle"), [json!(1)]);
+    assert!(matches!(
+        store.lines_with("r3", "x"),
+        Err(Error::Unknown { .. })
+    ));
 }
 
 #[test]

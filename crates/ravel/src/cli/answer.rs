@@ -37,7 +37,7 @@ const PATHS_SHOWN_MAX: usize = 5;
     question has one answer: a second one is refused with who gave the first, and when."
 )]
 pub(super) struct Answer {
-    /// The question: its id, or a unique beginning or end of it
+    /// The question: its id, or a unique beginning or end of it (3 characters or more)
     #[arg(value_name = "ID", required_unless_present_any = ["list", "all"])]
     id: Option<String>,
     /// Fields of the answer: k=text, k=@file or k:=json

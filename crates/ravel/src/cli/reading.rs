@@ -1,7 +1,7 @@
 //! How what a store holds is written for those who read it: events and times in JSON documents, long values in tables.
 
 use clap::Args;
-use ravel_core::event::{Datum, Event, Wait};
+use ravel_core::event::{Datum, Event, Turn, Wait};
 use ravel_core::port::Question;
 use serde_json::{Map, Value, json};
 
@@ -117,6 +117,38 @@ pub(crate) fn event(event: &Event) -> Result<Map<String, Value>> {
         reference.insert("into".into(), into);
     }
     Ok(fields)
+}
+
+/// An event as a line of JSON that says where in the log it is. A value that readers see as it is stored is written
+/// from where it stands: it may be large.
+pub(crate) fn event_line(run: &str, turn: &Turn, event: &Event) -> Result<String> {
+    let failed = |error| Error::trouble("an event cannot be written as JSON").because(error);
+    let place = json!({"run": run, "turn": turn.turn, "at": units::rfc3339(turn.at)}).to_string();
+    let fields = if is_plain(event) {
+        serde_json::to_string(event).map_err(failed)?
+    } else {
+        serde_json::to_string(&self::event(event)?).map_err(failed)?
+    };
+    // Two objects as one: neither is empty.
+    let head = place.strip_suffix('}').unwrap_or(&place);
+    Ok(format!(
+        "{head},{}",
+        fields.strip_prefix('{').unwrap_or(&fields)
+    ))
+}
+
+/// True for an event whose fields are for readers what they are in the log.
+fn is_plain(event: &Event) -> bool {
+    let translated = matches!(
+        event,
+        Event::RetryScheduled { .. }
+            | Event::ItemsTaken { .. }
+            | Event::StreamEnded { .. }
+            | Event::WaitStarted { .. }
+            | Event::Asked { .. }
+            | Event::GraphEdited { .. }
+    );
+    !translated && !matches!(datum(event), Some((_, Datum::Ref { .. })))
 }
 
 /// The value of an event that may stand elsewhere in the log, with its field's name.

@@ -20,7 +20,7 @@ const UNSEEN: &str = "a tail that was cut off whole and consistently: compare wi
     after_help = "Examples:\n  ravel replay last\n  ravel replay 0193 --head 5f3c…\n\nExit code 8 when something does not fit, 6 when no turn of\n    the run has the given head."
 )]
 pub(super) struct Replay {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// The head that `ravel runs export` or an earlier replay gave: it must be that of a turn of the run

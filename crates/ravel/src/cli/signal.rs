@@ -22,7 +22,7 @@ use crate::wire;
     Messages are kept until a `wait` takes them. A second one with the same --id is dropped, and that\n    is said."
 )]
 pub(super) struct Signal {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// The inbox: a name under `signals:` of the flow

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use self::asker::Asker;
 use self::show::Show;
-pub(crate) use self::show::{event_line, print_value};
+pub(crate) use self::show::print_value;
 use super::Context;
 use crate::error::Result;
 use crate::exit::Exit;

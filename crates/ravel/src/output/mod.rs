@@ -1,5 +1,6 @@
 //! What a command prints. stdout is data, stderr is talk; meaning is never carried by colour alone.
 
+mod excerpt;
 mod paint;
 mod table;
 pub(crate) mod units;
@@ -8,6 +9,7 @@ use std::io::{self, IsTerminal as _, Write};
 
 use serde::Serialize;
 
+pub(crate) use excerpt::json_line;
 pub(crate) use paint::{Paint, Tone};
 pub(crate) use table::{Column, Table, cut, one_line};
 

@@ -8,6 +8,8 @@ use super::{Paint, Tone};
 const GAP: usize = 2;
 /// A flexible column is never cut below this.
 const FLEXIBLE_MIN: usize = 8;
+/// A text with more characters a column than this (marks without a width) is cut although it would fit.
+const CHARACTERS_OF_COLUMN_MAX: usize = 8;
 
 /// Where a cell's text stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,20 +172,30 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// True when a text has so many columns at the most.
+fn fits(text: &str, width: usize) -> bool {
+    let begin = text
+        .char_indices()
+        .nth(width.saturating_mul(CHARACTERS_OF_COLUMN_MAX));
+    begin.is_none() && text.width() <= width
+}
+
 /// Text cut to `width` columns; `…` at its end says that there was more.
 pub(crate) fn cut(text: &str, width: usize) -> String {
-    if text.width() <= width {
-        return text.to_owned();
-    }
     let mut kept = String::new();
-    let mut used = 0;
+    let (mut used, mut whole) = (0, true);
     for character in text.chars() {
         let wide = unicode_width::UnicodeWidthChar::width(character).unwrap_or(0);
         if used + wide + 1 > width {
+            // What is behind it is looked at no further than it takes to know that it does not fit.
+            whole = fits(text, width);
             break;
         }
         used += wide;
         kept.push(character);
+    }
+    if whole {
+        return text.to_owned();
     }
     if width > 0 {
         kept.push('…');

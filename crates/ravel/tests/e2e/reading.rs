@@ -285,6 +285,14 @@ fn the_reason_of_a_cancel_is_kept_and_told() {
         let line = said.lines().find(|line| line.contains(start)).unwrap();
         assert!(line.ends_with("): wrong file"), "{said}");
     }
+    let listed = lab.newest()["cancel"].clone();
+    assert_eq!(&listed, cancel);
+    let listed = lab.ravel(&["runs"]).expect(0).out;
+    let (heads, row) = listed.split_once('\n').unwrap();
+    assert!(
+        heads.ends_with("  why") && row.contains("  wrong file "),
+        "{listed}"
+    );
     let log = lab.ravel(&["runs", "log", "last", "--json"]).expect(0);
     let lines = log.lines();
     let asked = lines.iter().find(|line| line["type"] == "cancel_requested");

@@ -64,6 +64,32 @@ impl Sqlite {
         })
     }
 
+    /// The turns of a run's own log that hold a text, each as its line of JSON: for what needs no values.
+    ///
+    /// # Errors
+    /// [`Error::Unknown`]; errors of the disk.
+    pub fn lines_with(&self, run: &str, text: &str) -> Result<Vec<String>, Error> {
+        self.read(|conn| {
+            let what = format_args!("looking through run {run}");
+            let sql = "SELECT CAST(t.body AS TEXT) FROM run r LEFT JOIN turn t
+                  ON t.run = r.key AND instr(t.body, ?2) > 0
+                WHERE r.id = ?1 ORDER BY t.first";
+            let mut found = cached(conn, sql)?;
+            let rows = found
+                .query_map([run, text], |row| row.get(0))
+                .context(what)?;
+            let rows: Vec<Option<String>> = rows.collect::<rusqlite::Result<_>>().context(what)?;
+            if rows.is_empty() {
+                return Err(unknown_run(run));
+            }
+            let lines = rows.iter().flatten().flat_map(|body| body.lines());
+            Ok(lines
+                .filter(|line| line.contains(text))
+                .map(str::to_owned)
+                .collect())
+        })
+    }
+
     /// The first turn of a run after which its hash chain had this hash, or one that begins so.
     ///
     /// # Errors

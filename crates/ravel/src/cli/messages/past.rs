@@ -7,9 +7,13 @@ use ravel_core::port::{RunState, Summary};
 use ravel_core::value::Val;
 use serde_json::{Value, json};
 
-use crate::output::{cut, one_line, units};
+use crate::error::Result;
+use crate::output::{cut, json_line, one_line, units};
 use crate::view::short;
+use crate::wire::{Shelf, store_error};
 
+/// The type of the event that [`cancels`] reads, as it is stored.
+const CANCEL: &str = "cancel_requested";
 /// Columns of an answer that are shown.
 const VALUE_COLUMNS_MAX: usize = 200;
 
@@ -172,6 +176,16 @@ impl Cancelled {
         format!("{who} {}{}", when(self.at, now), reason.unwrap_or_default())
     }
 
+    /// `wrong file (by ada)`, without when.
+    pub(crate) fn why_and_who(&self) -> String {
+        let who = self.by.as_ref().map(|by| format!("by {by}"));
+        match (&self.reason, who) {
+            (Some(reason), Some(who)) => format!("{} ({who})", one_line(reason)),
+            (Some(reason), None) => one_line(reason),
+            (None, who) => who.unwrap_or_default(),
+        }
+    }
+
     /// The same in JSON documents.
     pub(crate) fn document(&self, path: &str) -> Value {
         json!({"path": path, "by": self.by, "at": units::rfc3339(self.at), "reason": self.reason})
@@ -193,6 +207,19 @@ pub(crate) fn cancels(turns: &[Turn]) -> Vec<Cancelled> {
             })
         })
         .collect()
+}
+
+/// The last wish to cancel a whole run, read without the values of its log.
+pub(crate) fn cancel_of_all(shelf: &Shelf, run: &str) -> Result<Option<Cancelled>> {
+    let lines = shelf.store.lines_with(run, CANCEL).map_err(store_error)?;
+    let turns: Vec<Turn> = lines
+        .iter()
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .collect();
+    let of_all = cancels(&turns)
+        .into_iter()
+        .filter(|cancel| cancel.node == 0);
+    Ok(of_all.last())
 }
 
 /// How a run that is over ended, in one sentence.
@@ -229,5 +256,5 @@ pub(crate) fn when(at: u64, now: u64) -> String {
 
 /// A value on one line.
 pub(crate) fn shown(value: &Val) -> String {
-    cut(&one_line(&value.json().to_string()), VALUE_COLUMNS_MAX)
+    json_line(value.json(), VALUE_COLUMNS_MAX)
 }

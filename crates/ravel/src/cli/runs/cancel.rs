@@ -28,7 +28,7 @@ const TAKEOVERS_MAX: usize = 8;
     that. One whose log is damaged cannot undo anything: it is marked as cancelled."
 )]
 pub(super) struct Cancel {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// Only this step, by path

@@ -24,10 +24,10 @@ use crate::wire::{self, Shelf, folded, store_error};
     from where they begin to differ\nare shown; --json has them whole."
 )]
 pub(super) struct Diff {
-    /// One run
+    /// One run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     left: String,
-    /// The other run
+    /// The other run, named in the same way
     #[arg(value_name = "RUN")]
     right: String,
     #[command(flatten)]

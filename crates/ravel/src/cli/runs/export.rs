@@ -24,7 +24,7 @@ const FORMAT: u32 = 1;
     The content of stored files is not in it: `files` says where it lies. No command takes it in again.\n\n\
     The head is what `ravel replay RUN --head HASH` compares with later: with it even a lost tail shows.")]
 pub(super) struct Export {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// The file [default: stdout]

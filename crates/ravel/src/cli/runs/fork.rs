@@ -22,7 +22,7 @@ use crate::wire::{self, Session, Shelf, engine_error};
     The new run has its own keys and questions. Effects of the prefix belong to the run it came from."
 )]
 pub(super) struct Fork {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// The last turn that is taken over
@@ -76,7 +76,7 @@ impl Fork {
     is asked anew, a wait keeps its time, and a step that settles as soon as it is ready (`set`) keeps\n\
     its value: what follows it runs.")]
 pub(super) struct Retry {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// Path of the step

@@ -5,12 +5,13 @@ use ravel_core::port::{RunState, Summary};
 use ravel_core::port_store::{Filter, Listing as _, Ownership as _};
 use serde_json::{Value, json};
 
+use crate::cli::messages::past::{self, Cancelled};
 use crate::cli::{Context, Json};
 use crate::config::Config;
 use crate::error::{Error, Result};
 use crate::exit::Exit;
-use crate::output::{Column, Table, units};
-use crate::view::State;
+use crate::output::{Column, Table, Tone, units};
+use crate::view::{State, short};
 use crate::wire::{self, Shelf, shown_state, store_error};
 
 /// Runs that are listed unless said otherwise.
@@ -77,10 +78,7 @@ impl List {
             None => Vec::new(),
         };
         if self.json.json {
-            let runs: Vec<Value> = rows
-                .iter()
-                .map(|(summary, state)| element(summary, state))
-                .collect();
+            let runs: Vec<Value> = rows.iter().map(Row::document).collect();
             context.output.json(&json!({"runs": runs}))?;
             return Ok(Exit::Succeeded);
         }
@@ -89,7 +87,7 @@ impl List {
             return Ok(Exit::Succeeded);
         }
         let now = units::now();
-        let mut table = Table::new([
+        let mut columns = vec![
             Column::left("run"),
             Column::flexible("flow"),
             Column::left("state"),
@@ -97,15 +95,21 @@ impl List {
             Column::right("lasted"),
             Column::right("tokens"),
             Column::right("cost"),
-        ]);
-        for (summary, state) in &rows {
+        ];
+        let tells_why = rows.iter().any(|row| !row.why().is_empty());
+        if tells_why {
+            columns.push(Column::flexible("why"));
+        }
+        let mut table = Table::new(columns);
+        for row in &rows {
+            let Row { summary, state, .. } = row;
             // Of a run that nobody works on, time stands still.
             let end = if summary.state.is_final() || *state == PAUSED {
                 summary.updated
             } else {
                 now
             };
-            table.row([
+            let cells = [
                 (summary.run.to_string(), None),
                 (summary.flow.to_string(), None),
                 ((*state).to_owned(), Some(tone(summary.state, state))),
@@ -113,7 +117,9 @@ impl List {
                 (units::duration(end.saturating_sub(summary.created)), None),
                 (units::count(summary.usage.tokens()), None),
                 (units::money(summary.usage.cost_microusd), None),
-            ]);
+            ];
+            let why = tells_why.then(|| (row.why(), Some(Tone::Faint)));
+            table.row(cells.into_iter().chain(why));
         }
         context
             .output
@@ -162,7 +168,7 @@ impl List {
         ))
     }
 
-    fn rows(&self, shelf: &Shelf) -> Result<Vec<(Summary, &'static str)>> {
+    fn rows(&self, shelf: &Shelf) -> Result<Vec<Row>> {
         // `paused` is not stored: it means that a live run has no owner, so it is sorted out here.
         let wants_paused = self.states.iter().any(|state| state == PAUSED);
         let mut states: Vec<RunState> = STATES
@@ -188,13 +194,50 @@ impl List {
         for summary in shelf.store.runs(&filter).map_err(store_error)? {
             let shown = shown_state(shelf, &summary)?;
             if self.states.is_empty() || self.states.iter().any(|state| state == shown) {
-                rows.push((summary, shown));
+                rows.push(Row::new(shelf, summary, shown)?);
             }
             if self.limit > 0 && rows.len() == self.limit {
                 break;
             }
         }
         Ok(rows)
+    }
+}
+
+/// A run that is listed.
+struct Row {
+    summary: Summary,
+    state: &'static str,
+    /// Who cancelled it, and why.
+    cancel: Option<Cancelled>,
+}
+
+impl Row {
+    fn new(shelf: &Shelf, summary: Summary, state: &'static str) -> Result<Self> {
+        let cancel = match summary.state {
+            RunState::Cancelling | RunState::Compensating | RunState::Cancelled => {
+                past::cancel_of_all(shelf, &summary.run)?
+            }
+            RunState::Running | RunState::Waiting | RunState::Succeeded | RunState::Failed => None,
+        };
+        Ok(Self {
+            summary,
+            state,
+            cancel,
+        })
+    }
+
+    /// Why it failed, or who cancelled it and why.
+    fn why(&self) -> String {
+        let cancel = self.cancel.as_ref().map(Cancelled::why_and_who);
+        let error = || self.summary.error.as_ref().map(short);
+        cancel.or_else(error).unwrap_or_default()
+    }
+
+    fn document(&self) -> Value {
+        let mut document = element(&self.summary, self.state);
+        document["cancel"] = json!(self.cancel.as_ref().map(|cancel| cancel.document("")));
+        document
     }
 }
 
@@ -217,7 +260,7 @@ pub(super) fn element(summary: &Summary, state: &str) -> Value {
 }
 
 /// The colour of a run's state.
-pub(super) fn tone(state: RunState, shown: &str) -> crate::output::Tone {
+pub(super) fn tone(state: RunState, shown: &str) -> Tone {
     match state {
         _ if shown == PAUSED => State::Waiting.tone(),
         RunState::Running => State::Running.tone(),

@@ -6,11 +6,10 @@ use ravel_core::port_store::Log as _;
 use serde_json::Value;
 
 use crate::cli::reading;
-use crate::cli::watch::event_line;
 use crate::cli::{Context, Json};
 use crate::error::Result;
 use crate::exit::Exit;
-use crate::output::{cut, one_line, units};
+use crate::output::{cut, json_line, one_line, units};
 use crate::wire;
 
 /// Prints the events of a run
@@ -19,7 +18,7 @@ use crate::wire;
     after_help = "Examples:\n  ravel runs log last\n  ravel runs log 0193 --turns 10..20 --json"
 )]
 pub(super) struct Log {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// Only these turns: 12, 10.., ..20 or 10..20 (both included)
@@ -59,9 +58,8 @@ impl Log {
         {
             if self.json.json {
                 for event in &turn.events {
-                    context
-                        .output
-                        .json_line(&event_line(&summary.run, turn, event)?)?;
+                    let line = reading::event_line(&summary.run, turn, event)?;
+                    context.output.line(&line)?;
                 }
             } else {
                 context.output.data(&lines(turn, context)?)?;
@@ -86,14 +84,15 @@ fn lines(turn: &Turn, context: &Context) -> Result<String> {
             .and_then(Value::as_str)
             .unwrap_or("event")
             .to_owned();
+        let room = width.saturating_sub(name.len() + 4);
         let mut words = Vec::new();
         for (key, value) in event.iter().filter(|(key, _)| *key != "type") {
-            let shown = value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned);
-            words.push(format!("{key}={}", one_line(&shown)));
+            let shown = match value.as_str() {
+                Some(text) => cut(&one_line(text), room),
+                None => json_line(value, room),
+            };
+            words.push(format!("{key}={shown}"));
         }
-        let room = width.saturating_sub(name.len() + 4);
         text.push_str(&format!(
             "  {name}  {}\n",
             paint.dim(&cut(&words.join(" "), room))

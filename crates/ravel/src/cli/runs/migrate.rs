@@ -25,7 +25,7 @@ use crate::wire::{self, Loaded, Session, folded, store_error};
     they stand at the same place; one that has begun must be as it was. A run that no process works on is taken over."
 )]
 pub(super) struct Migrate {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// The flow file that it goes on under

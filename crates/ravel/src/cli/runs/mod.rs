@@ -33,7 +33,7 @@ use crate::wire::{self, Session, Shelf};
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  ravel runs\n  ravel runs show last\n  ravel runs why 0193\n\n\
-    A run is named by its id, a unique beginning or end of it, or `last`.",
+    A run is named by its id, a unique beginning or end of it (3 characters or more), or `last`.",
     args_conflicts_with_subcommands = true
 )]
 pub(super) struct Runs {

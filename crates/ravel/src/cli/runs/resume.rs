@@ -15,7 +15,7 @@ use crate::wire::{self, Session};
     Settled steps never run again. What was under way is repeated where that is safe; a `once` that may\n\
     have happened asks first.")]
 pub(super) struct Resume {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     #[command(flatten)]

@@ -14,7 +14,7 @@ use crate::cli::{Context, Json, past};
 use crate::error::Result;
 use crate::exit::Exit;
 use crate::live::ways_to_answer;
-use crate::output::{Column, Output, Table, Tone, one_line, units};
+use crate::output::{Column, Output, Table, Tone, json_line, one_line, units};
 use crate::view::{Away, place_of, short, why_skipped};
 use crate::wire::{self, shown_state, store_error};
 
@@ -29,7 +29,7 @@ const STEPS_SHOWN_MAX: usize = 200;
     is said apart."
 )]
 pub(super) struct Show {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     /// Shows the value of each step
@@ -310,8 +310,5 @@ fn pretty(value: &Value) -> String {
 }
 
 fn compact(value: &Value, output: &Output) -> String {
-    crate::output::cut(
-        &one_line(&value.to_string()),
-        output.width().saturating_sub(10).max(40),
-    )
+    json_line(value, output.width().saturating_sub(10).max(40))
 }

@@ -26,7 +26,7 @@ pub(crate) use waits::shown;
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  ravel runs why last")]
 pub(super) struct Why {
-    /// The run: its id, a unique beginning or end of it, or `last`
+    /// The run: its id, a unique beginning or end of it (3 characters or more), or `last`
     #[arg(value_name = "RUN")]
     run: String,
     #[command(flatten)]

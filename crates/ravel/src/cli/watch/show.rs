@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use ravel_core::event::{Event, Turn};
 use ravel_core::port::Summary;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::cli::reading;
 use crate::cli::runs::took_in_words;
@@ -81,7 +81,7 @@ impl Show {
             }
             Self::Json => {
                 for event in &turn.events {
-                    output.json_line(&event_line(run, turn, event)?)?;
+                    output.line(&reading::event_line(run, turn, event)?)?;
                 }
                 Ok(())
             }
@@ -214,16 +214,6 @@ fn plain(output: &Output, turn: &Turn, folder: &Folder, settled: &[usize]) {
             }
         }
     }
-}
-
-/// An event as a JSON object that says where in the log it is.
-pub(crate) fn event_line(run: &str, turn: &Turn, event: &Event) -> Result<Value> {
-    let mut line = Map::new();
-    line.insert("run".into(), run.into());
-    line.insert("turn".into(), turn.turn.into());
-    line.insert("at".into(), units::rfc3339(turn.at).into());
-    line.extend(reading::event(event)?);
-    Ok(Value::Object(line))
 }
 
 fn frame(output: &Output, beat: usize, whole: bool) -> Frame {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{Reason, is_within};
 use crate::cli::past;
-use crate::output::{Tone, cut, one_line, units};
+use crate::output::{Tone, cut, json_line, one_line, units};
 use crate::view::{short, why_skipped};
 
 /// Steps of a kind (failed, skipped) that are listed.
@@ -439,8 +439,8 @@ impl<'a> Failures<'a> {
 fn detail(data: &Value) -> String {
     const SHOWN_COLUMNS_MAX: usize = 300;
     let stderr = data.get("stderr").and_then(Value::as_str).map(str::trim);
-    let text = stderr
-        .filter(|text| !text.is_empty())
-        .map_or_else(|| data.to_string(), str::to_owned);
-    cut(&one_line(&text), SHOWN_COLUMNS_MAX)
+    match stderr.filter(|text| !text.is_empty()) {
+        Some(text) => cut(&one_line(text), SHOWN_COLUMNS_MAX),
+        None => json_line(data, SHOWN_COLUMNS_MAX),
+    }
 }

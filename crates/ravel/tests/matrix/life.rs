@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::figures::Figures;
 use crate::lab::{Dice, Done, Going, Lab, text};
-use crate::world::{Effect, World};
+use crate::world::{Account, Effect, World};
 
 /// Longest time between an event and the kill, µs: kills fall into the middle of steps, commits and starts.
 const DELAY_MAX_US: u64 = 6_000;
@@ -148,6 +148,7 @@ impl Life {
         };
         let began = Timestamp::now();
         Process {
+            flow,
             going: self.lab.going(command),
             began,
             is_restart: self.flows[flow].run.is_some(),
@@ -164,6 +165,10 @@ impl Life {
                 process.is_over = true;
                 return;
             };
+            // Looked up with a command it would be after a second process had opened the store.
+            if self.flows[process.flow].run.is_none() && event["run"].is_string() {
+                self.flows[process.flow].run = Some(text(&event["run"]));
+            }
             if event["type"] == "attempt_started" && !process.has_moved {
                 process.has_moved = true;
                 if process.is_restart {
@@ -194,18 +199,22 @@ impl Life {
 
     /// What an honest person answers about each effect that may have happened: they look into the world.
     pub(crate) fn answer(&mut self, flow: usize) {
+        if let Err(refused) = self.try_answer(flow) {
+            panic!("{refused:?}");
+        }
+    }
+
+    /// The same; gives the command that was refused.
+    pub(crate) fn try_answer(&mut self, flow: usize) -> Result<(), Done> {
         let Some(run) = self.run_of(flow) else {
-            return;
+            return Ok(());
         };
-        let listed = self
-            .ravel(&["answer", "--list", "--run", &run, "--json"])
-            .expect(0)
-            .json();
+        let listed = done(self.ravel(&["answer", "--list", "--run", &run, "--json"]))?.json();
         let questions = listed["questions"].as_array().unwrap().clone();
         if questions.is_empty() {
-            return;
+            return Ok(());
         }
-        let why = self.ravel(&["runs", "why", &run]).expect(0).out;
+        let why = done(self.ravel(&["runs", "why", &run]))?.out;
         self.world.settle(flow);
         let mut answers: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for question in questions {
@@ -232,8 +241,9 @@ impl Life {
                 "--json-value",
                 &answer,
             ];
-            self.ravel(&all).expect(0);
+            done(self.ravel(&all))?;
         }
+        Ok(())
     }
 
     /// Kills a flow's processes so many times, each somewhere, answering between them.
@@ -280,6 +290,30 @@ impl Life {
         self.figures
     }
 
+    /// Brings a flow to its end on a store that may be damaged; gives the command that was refused.
+    pub(crate) fn try_finish(&mut self, flow: usize) -> Result<(), Done> {
+        for _ in 0..RESUMES_MAX {
+            let mut process = self.process(flow);
+            self.let_go(&mut process, u64::MAX);
+            let done = process.going.end();
+            match done.code {
+                0 => return Ok(()),
+                4 => self.try_answer(flow)?,
+                _ => return Err(done),
+            }
+        }
+        panic!("the run does not end");
+    }
+
+    /// What was seen of a flow's effects up to now; steps that did not come to be are not lost.
+    pub(crate) fn count_seen(mut self, flow: usize) -> Figures {
+        let account = self
+            .world
+            .account(self.flows[flow].effects.clone().map(Effect::of));
+        self.figures.add(Account { lost: 0, ..account });
+        self.figures
+    }
+
     fn finish(&mut self, flow: usize) {
         for _ in 0..RESUMES_MAX {
             let mut process = self.process(flow);
@@ -298,8 +332,14 @@ impl Life {
     }
 }
 
+/// A command that did what it was asked for, or the refusal.
+fn done(done: Done) -> Result<Done, Done> {
+    if done.code == 0 { Ok(done) } else { Err(done) }
+}
+
 /// A process of the binary that is watched.
 pub(crate) struct Process {
+    flow: usize,
     pub(crate) going: Going,
     /// As the engine's records: lines may be read long after they were written.
     began: Timestamp,

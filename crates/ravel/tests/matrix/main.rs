@@ -16,6 +16,7 @@
     reason = "helpers of tests: a failure is the test's failure"
 )]
 
+mod damage;
 mod figures;
 #[path = "../e2e/lab.rs"]
 #[expect(dead_code, reason = "the other tests use the rest of it")]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::damage;
 use crate::figures::Figures;
 use crate::lab::Dice;
 use crate::life::{Life, Process, pause};
@@ -94,6 +95,30 @@ pub(crate) const ROWS: &[Row] = &[
         fact: "a_read_only_store_is_refused_before_anything_happens",
         quick: 2,
         run: read_only,
+    },
+    Row {
+        name: "database cut off",
+        fact: "a_database_that_is_cut_off_is_refused_and_repaired_and_repeats_nothing_by_itself",
+        quick: 3,
+        run: |blows, dice| damage::row(blows, dice, damage::cut_off),
+    },
+    Row {
+        name: "bit flipped in the database",
+        fact: "a_flipped_bit_in_the_database_repeats_nothing_by_itself",
+        quick: 3,
+        run: |blows, dice| damage::row(blows, dice, damage::flip_in_database),
+    },
+    Row {
+        name: "page of the database lost",
+        fact: "a_lost_page_of_the_database_repeats_nothing_by_itself",
+        quick: 3,
+        run: |blows, dice| damage::row(blows, dice, damage::lose_page),
+    },
+    Row {
+        name: "bit flipped in the write-ahead log",
+        fact: "a_flipped_bit_in_the_write_ahead_log_repeats_nothing_by_itself",
+        quick: 3,
+        run: |blows, dice| damage::row(blows, dice, damage::flip_in_log),
     },
 ];
 

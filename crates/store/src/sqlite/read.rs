@@ -59,7 +59,20 @@ fn segments(conn: &Connection, run: &str) -> Result<Vec<Segment>, Error> {
         .query_row([run], segment)
         .optional()
         .context(what())?;
-    let mut segments = vec![own.ok_or_else(|| unknown_run(run))?];
+    let own = own.ok_or_else(|| unknown_run(run))?;
+    // A damaged number of the last turn must not hide turns: their effects would happen again.
+    let newest: Option<i64> = cached(conn, "SELECT max(last) FROM turn WHERE run = ?")?
+        .query_row([own.key], |row| row.get(0))
+        .context(what())?;
+    if newest.map(uint).is_some_and(|newest| newest > own.upto) {
+        return Err(Error::Damaged {
+            what: format!(
+                "run {run} has more turns than the {} that are noted",
+                own.upto
+            ),
+        });
+    }
+    let mut segments = vec![own];
     let by_key = format!("{SEGMENT}r.key = ?");
     while let Some(Segment {
         base: Some(base),

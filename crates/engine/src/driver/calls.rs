@@ -291,9 +291,9 @@ impl Driver {
 
     /// What the store lists about a run.
     pub(super) fn stored(&self, run: &Arc<str>) -> Result<Summary, EngineError> {
+        // No limit: an id may begin other ids.
         let filter = Filter {
             id_prefix: Some(run.to_string()),
-            limit: 1,
             ..Filter::default()
         };
         let found = self

@@ -39,9 +39,9 @@ pub(crate) fn find_run(shelf: &Shelf, typed: &str) -> Result<Summary> {
         .next();
         return newest.ok_or_else(|| Error::not_found("there are no runs yet"));
     }
+    // No limit: an id may begin other ids, and is meant then.
     let prefix = Filter {
         id_prefix: Some(typed.to_owned()),
-        limit: CANDIDATES_SHOWN_MAX + 1,
         ..Filter::default()
     };
     let mut found = list(prefix)?;

@@ -18,6 +18,7 @@
 
 mod damage;
 mod figures;
+mod herd;
 #[path = "../e2e/lab.rs"]
 #[expect(dead_code, reason = "the other tests use the rest of it")]
 mod lab;
@@ -83,6 +84,12 @@ fn options() -> Options {
 }
 
 fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    if let [_, flag, rest @ ..] = arguments.as_slice()
+        && flag == herd::FLAG
+    {
+        return herd::serve(rest);
+    }
     let options = options();
     let wanted = |row: &&Row| {
         let fits = |filter: &String| {

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use crate::damage;
 use crate::figures::Figures;
+use crate::herd;
 use crate::lab::Dice;
 use crate::life::{Life, Process, pause};
 
@@ -85,6 +86,12 @@ pub(crate) const ROWS: &[Row] = &[
         run: racing,
     },
     Row {
+        name: "parked runs woken after a kill",
+        fact: "parked_runs_that_are_woken_after_a_kill_have_each_effect_once",
+        quick: 2,
+        run: herd::row,
+    },
+    Row {
         name: "disk full, then freed",
         fact: "a_full_disk_stops_the_engine_and_nothing_is_lost_when_there_is_room_again",
         quick: 4,
@@ -99,25 +106,25 @@ pub(crate) const ROWS: &[Row] = &[
     Row {
         name: "database cut off",
         fact: "a_database_that_is_cut_off_is_refused_and_repaired_and_repeats_nothing_by_itself",
-        quick: 3,
+        quick: 2,
         run: |blows, dice| damage::row(blows, dice, damage::cut_off),
     },
     Row {
         name: "bit flipped in the database",
         fact: "a_flipped_bit_in_the_database_repeats_nothing_by_itself",
-        quick: 3,
+        quick: 2,
         run: |blows, dice| damage::row(blows, dice, damage::flip_in_database),
     },
     Row {
         name: "page of the database lost",
         fact: "a_lost_page_of_the_database_repeats_nothing_by_itself",
-        quick: 3,
+        quick: 2,
         run: |blows, dice| damage::row(blows, dice, damage::lose_page),
     },
     Row {
         name: "bit flipped in the write-ahead log",
         fact: "a_flipped_bit_in_the_write_ahead_log_repeats_nothing_by_itself",
-        quick: 3,
+        quick: 2,
         run: |blows, dice| damage::row(blows, dice, damage::flip_in_log),
     },
 ];
@@ -155,6 +162,7 @@ fn family(life: &Life) -> Vec<u32> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let parent = stat
         .rsplit_once(") ")
+        .filter(|(_, rest)| !rest.starts_with(['Z', 'X']))
         .and_then(|(_, rest)| rest.split(' ').nth(1)?.parse().ok());
     // An orphan belongs to init, or to whoever stands in for it: never to be killed.
     let comes_from_us = |parent: &u32| {
@@ -182,13 +190,17 @@ fn child_killed(kills: usize, dice: &mut Dice) -> Figures {
         let mut life = Life::new();
         let flow = life.flow_with(steps(kills), CHAINS, true, "");
         let mut left = kills;
+        let mut killed = None;
         while left > 0 {
             let mut process = life.process(flow);
             while left > 0 && !process.is_over {
                 life.let_go(&mut process, 1);
                 pause(dice, LINGERS_US);
-                if let Some(child) = family(&life).first() {
-                    kill(&[*child]);
+                // One that was killed may still be seen.
+                let child = family(&life).first().copied();
+                if let Some(child) = child.filter(|child| killed != Some(*child)) {
+                    kill(&[child]);
+                    killed = Some(child);
                     left -= 1;
                     life.figures.kills += 1;
                 }

@@ -13,6 +13,10 @@ use crate::life::{Life, Process, pause};
 const KILLS_OF_A_LIFE_MAX: usize = 40;
 /// Chains of steps that run beside each other.
 const CHAINS: usize = 3;
+/// Chains among which the kinds of effects are spread evenly.
+const MIXED_CHAINS: usize = 5;
+/// Children that are killed before the engine is stopped and its questions are answered.
+const CHILDREN_A_STOP: usize = 3;
 /// Steps for each kill: more than settle between two kills on average.
 const STEPS_A_KILL: usize = 4;
 /// Steps that are left after the last kill.
@@ -188,12 +192,13 @@ fn kill(pids: &[u32]) {
 fn child_killed(kills: usize, dice: &mut Dice) -> Figures {
     lives(kills, dice, |kills, dice| {
         let mut life = Life::new();
-        let flow = life.flow_with(steps(kills), CHAINS, true, "");
+        let flow = life.flow_with(steps(kills), MIXED_CHAINS, true, "");
         let mut left = kills;
         let mut killed = None;
         while left > 0 {
             let mut process = life.process(flow);
-            while left > 0 && !process.is_over {
+            let stop_at = left.saturating_sub(CHILDREN_A_STOP);
+            while left > stop_at && !process.is_over {
                 life.let_go(&mut process, 1);
                 pause(dice, LINGERS_US);
                 // One that was killed may still be seen.
@@ -205,7 +210,11 @@ fn child_killed(kills: usize, dice: &mut Dice) -> Figures {
                     life.figures.kills += 1;
                 }
             }
-            life.let_go(&mut process, u64::MAX);
+            if !process.is_over {
+                // As Ctrl-C does: what was asked meanwhile is answered before it goes on.
+                process.going.signal("INT");
+                life.let_go(&mut process, u64::MAX);
+            }
             drop(process.going.end());
             life.answer(flow);
             if life.is_over(flow) {

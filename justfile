@@ -29,6 +29,10 @@ bench *ARGS:
 sim *ARGS:
     cargo run --profile sim -p ravel-sim -- {{ARGS}}
 
+# Deliberate bugs, and how many simulated worlds it takes to notice each.
+mutants *ARGS:
+    cargo run --profile sim -p ravel-sim --features mutants -- mutants {{ARGS}}
+
 # The crash matrix as a table: `just crash --kills 200 --seed 7`, `just crash --row disk --json`.
 crash *ARGS:
     cargo test --quiet -p ravel --test matrix -- --report {{ARGS}}

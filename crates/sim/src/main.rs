@@ -56,7 +56,7 @@ enum Command {
     /// Explores every graph of up to so many steps whole: every order of outcomes, one cancel and one crash anywhere.
     Small {
         /// Most steps of a graph.
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 2)]
         steps: usize,
         /// Threads.
         #[arg(long, default_value_t = 2)]

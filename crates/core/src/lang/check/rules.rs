@@ -27,7 +27,15 @@ pub(super) fn a(ty: &Type) -> String {
         | TypeShape::File
         | TypeShape::Nullable(_)
         | TypeShape::OneOf(_)
-        | TypeShape::Named(_) => format!("a {ty}"),
+        | TypeShape::Named(_) => {
+            let text = ty.to_string();
+            let article = if text.starts_with(['a', 'e', 'i', 'o']) {
+                "an"
+            } else {
+                "a"
+            };
+            format!("{article} {text}")
+        }
     }
 }
 
@@ -73,6 +81,37 @@ pub(super) fn joined(left: Type, right: Type) -> Type {
         left
     } else {
         Type::one_of(&[left, right])
+    }
+}
+
+/// The type of the values of a `carry` that begins with one of this type: a null in it, at any depth of its fields, says
+/// nothing about what comes later.
+pub(super) fn first_of_many(ty: &Type) -> Type {
+    match ty.shape() {
+        TypeShape::Null => Type::any(),
+        TypeShape::Fields {
+            properties,
+            rest: None,
+        } => Type::fields(properties.iter().map(|(name, property)| {
+            (
+                name.as_str(),
+                first_of_many(&property.ty),
+                property.required,
+            )
+        })),
+        TypeShape::Any
+        | TypeShape::Boolean
+        | TypeShape::Integer
+        | TypeShape::Number
+        | TypeShape::Text
+        | TypeShape::Enum(_)
+        | TypeShape::File
+        | TypeShape::List(_)
+        | TypeShape::Fields { rest: Some(_), .. }
+        | TypeShape::Nullable(_)
+        | TypeShape::OneOf(_)
+        | TypeShape::Named(_)
+        | TypeShape::Opaque => ty.clone(),
     }
 }
 

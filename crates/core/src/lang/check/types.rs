@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 
 use super::common::Common;
 use super::edges::Orders;
-use super::rules::a;
+use super::rules::{a, first_of_many};
 use super::shapes::Place;
 use crate::expr::Ref;
 use crate::graph::{BodyId, Catch, Gate, Kind, OnUncertain, StepId, Wait};
@@ -295,13 +295,7 @@ impl Typer<'_, '_> {
                 self.items.insert(step, item);
             }
             Some("repeat") => {
-                // A first value of null says nothing about those to come.
-                let carry = if *ty == Type::null() {
-                    self.common.any.clone()
-                } else {
-                    ty.clone()
-                };
-                self.carries.insert(step, carry);
+                self.carries.insert(step, first_of_many(ty));
             }
             Some(_) | None => {}
         }

@@ -86,7 +86,11 @@ impl Turning<'_> {
                     Made::Failed(self.broken(node, "output", &message))
                 }
             },
-            None if body.steps.len() == 1 && !is_flow => self.only_child(self.state.kid(node, 0)),
+            None if body.steps.len() == 1 => match self.only_child(self.state.kid(node, 0)) {
+                // A flow has a value whatever was skipped in it.
+                Made::Skipped(_) if is_flow => Made::Value(Datum::Value(Val::null())),
+                made => made,
+            },
             None => Made::Value(Datum::Value(Val::null())),
         }
     }

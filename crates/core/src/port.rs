@@ -199,6 +199,23 @@ pub enum RunState {
 }
 
 impl RunState {
+    /// All of them, in the order of a run's life.
+    pub const ALL: [Self; 7] = [
+        Self::Running,
+        Self::Waiting,
+        Self::Cancelling,
+        Self::Compensating,
+        Self::Succeeded,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// The state with this word.
+    #[must_use]
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.name() == word)
+    }
+
     /// The word that users see.
     #[must_use]
     pub const fn name(self) -> &'static str {

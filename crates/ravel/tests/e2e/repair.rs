@@ -133,6 +133,26 @@ fn a_cut_store_is_refused_and_repaired_and_its_run_goes_on_only_when_a_person_sa
 }
 
 #[test]
+fn a_damaged_run_that_was_over_is_left_to_retention() {
+    let lab = lab();
+    lab.ravel(&["answer", "--all", "ask", "ok=true"]).expect(0);
+    lab.ravel(&["runs", "resume", "last"]).expect(0);
+    cut(&lab);
+    let repair = lab.ravel(&["doctor", "--repair"]).expect(8);
+    assert!(
+        repair
+            .out
+            .contains("it was over (succeeded), so nothing goes on; `ravel runs gc` removes"),
+        "{}",
+        repair.out
+    );
+    assert!(!repair.out.contains("ravel runs cancel"), "{}", repair.out);
+    lab.ravel(&["runs", "gc", "--older-than", "0s"]).expect(0);
+    let doctor = lab.ravel(&["doctor", "--offline"]).expect(0);
+    assert!(!doctor.out.contains("--repair"), "{}", doctor.out);
+}
+
+#[test]
 fn a_sound_store_is_not_touched_by_a_repair() {
     let lab = lab();
     let path = lab.path().join(".ravel/ravel.db");

@@ -17,15 +17,6 @@ use super::rows::topic_name;
 use super::{Sqlite, collect, int, size, uint};
 use crate::text::decode_value;
 
-const STATES: [RunState; 7] = [
-    RunState::Running,
-    RunState::Waiting,
-    RunState::Cancelling,
-    RunState::Compensating,
-    RunState::Succeeded,
-    RunState::Failed,
-    RunState::Cancelled,
-];
 const TOPICS: [Topic; 3] = [Topic::Human, Topic::Uncertain, Topic::Compensation];
 
 impl Listing for Sqlite {
@@ -119,10 +110,7 @@ fn summary(conn: &Connection, row: &Row<'_>) -> Result<Summary, Error> {
     Ok(Summary {
         flow: row.get(1).context(what)?,
         graph: row.get(2).context(what)?,
-        state: STATES
-            .into_iter()
-            .find(|known| known.name() == state)
-            .ok_or_else(|| damaged("state"))?,
+        state: RunState::named(&state).ok_or_else(|| damaged("state"))?,
         created: number(4)?,
         updated: number(5)?,
         wake_at: optional(6)?,

@@ -1,5 +1,6 @@
 //! `ravel doctor --repair`: a damaged store made usable, and what is lost of it.
 
+use ravel_core::port::RunState;
 use ravel_store::{Cut, Repair, Sqlite};
 use serde_json::{Value, json};
 
@@ -64,6 +65,7 @@ fn tell(context: &Context, path: &str, repair: &Repair) -> Result<()> {
         let Cut {
             run,
             flow,
+            state,
             kept,
             lost,
             ..
@@ -74,7 +76,12 @@ fn tell(context: &Context, path: &str, repair: &Repair) -> Result<()> {
         );
         output.line(&format!("  {}  {run}", paint.bold(flow)))?;
         output.line(&format!("      {lost}"))?;
-        let way = if *kept == 0 {
+        let over = RunState::named(state).is_some_and(RunState::is_final);
+        let way = if over {
+            format!(
+                "it was over ({state}), so nothing goes on; `ravel runs gc` removes what is left of it"
+            )
+        } else if *kept == 0 {
             format!("no turn is left: `ravel runs cancel {run}` gives it up")
         } else if cut.had == Some(*kept) {
             format!(

@@ -43,21 +43,11 @@ pub(super) struct List {
     json: Json,
 }
 
-const STATES: [RunState; 7] = [
-    RunState::Running,
-    RunState::Waiting,
-    RunState::Cancelling,
-    RunState::Compensating,
-    RunState::Succeeded,
-    RunState::Failed,
-    RunState::Cancelled,
-];
-
 fn state(text: &str) -> std::result::Result<String, String> {
-    if text == PAUSED || STATES.iter().any(|state| state.name() == text) {
+    if text == PAUSED || RunState::named(text).is_some() {
         Ok(text.to_owned())
     } else {
-        let names: Vec<&str> = STATES
+        let names: Vec<&str> = RunState::ALL
             .iter()
             .map(|state| state.name())
             .chain([PAUSED])
@@ -171,18 +161,12 @@ impl List {
     fn rows(&self, shelf: &Shelf) -> Result<Vec<Row>> {
         // `paused` is not stored: it means that a live run has no owner, so it is sorted out here.
         let wants_paused = self.states.iter().any(|state| state == PAUSED);
-        let mut states: Vec<RunState> = STATES
-            .into_iter()
-            .filter(|state| self.states.iter().any(|name| name == state.name()))
-            .collect();
+        let named = || self.states.iter().filter_map(|name| RunState::named(name));
+        let mut states: Vec<RunState> = named().collect();
         if wants_paused {
-            states.extend(STATES.into_iter().filter(|state| !state.is_final()));
+            states.extend(RunState::ALL.into_iter().filter(|state| !state.is_final()));
         }
-        let sorted_out = self.states.iter().any(|name| {
-            STATES
-                .iter()
-                .all(|state| state.name() != name || !state.is_final())
-        });
+        let sorted_out = wants_paused || named().any(|state| !state.is_final());
         let filter = Filter {
             states,
             flow: self.flow.clone(),
